@@ -1,0 +1,177 @@
+"""A classifier on disk: one file, written atomically, versioned, checksummed, with nothing that could run.
+
+The file is a NumPy ``.npz`` archive: plain arrays, and one array of bytes that holds a JSON text with everything else and
+the SHA-256 of each array. Going on after ``load`` gives the same bits as never having stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefair.estimators import FairClassifier
+from surefair.fits import Rows, begin
+from surefair.intervals import get_criterion
+from surefair.schedules import PolynomialDecay
+
+FORMAT = "surefair.FairClassifier"
+VERSION = 1
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def save(clf: FairClassifier, path: str | os.PathLike[str]) -> None:
+    """Write a classifier to a file; an older file stays as it was until the new one is complete.
+
+    Parameters
+    ----------
+    clf : FairClassifier
+        Fitted, or in the middle of a stream.
+    path : path
+
+    Examples
+    --------
+    >>> import surefair as sf
+    >>> data = sf.datasets.SyntheticDI(seed=0).sample(2_000)
+    >>> clf = sf.FairClassifier(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> save(clf, folder.name + "/clf.npz")
+    >>> bool((load(folder.name + "/clf.npz").coef_ == clf.coef_).all())
+    True
+    """
+    meta, arrays = _export(clf)
+    meta |= {"format": FORMAT, "version": VERSION, "sha256": {name: _sha256(array) for name, array in arrays.items()}}
+    text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+    path = Path(path)
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, meta=text, meta_sha256=np.array(_sha256(text)), **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> FairClassifier:
+    """Read a classifier from a file that ``save`` wrote.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    FairClassifier
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays: Arrays = {name: archive[name] for name in archive.files}
+        text = arrays.pop("meta")
+        intact = str(arrays.pop("meta_sha256")) == _sha256(text)
+        meta = json.loads(text.tobytes())
+    except FileNotFoundError:
+        raise
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{os.fspath(path)!r} is not a surefair file, or it is damaged ({error}).") from error
+    if meta.get("format") != FORMAT or meta.get("version", 0) > VERSION:
+        raise ValueError(
+            f"{os.fspath(path)!r} has format {meta.get('format')!r}, version {meta.get('version')!r}; this release reads "
+            f"{FORMAT!r} up to version {VERSION}. Upgrade surefair to read it."
+        )
+    damaged = [name for name, digest in meta["sha256"].items() if name not in arrays or _sha256(arrays[name]) != digest]
+    if not intact or damaged:
+        raise ValueError(
+            f"{os.fspath(path)!r} is damaged: {', '.join(damaged) or 'its description'} fails its checksum."
+        )
+    return _restore(meta, arrays)
+
+
+def _sha256(array: NDArray[Any]) -> str:
+    described = f"{array.dtype.str}{array.shape}".encode()
+    return hashlib.sha256(described + np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def _export(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
+    """Take a classifier apart into JSON and arrays."""
+    params = clf.get_params(deep=False)
+    if params["criterion"] is not None:
+        criterion = get_criterion(params["criterion"])
+        if criterion is not get_criterion(criterion.name):
+            raise ValueError(f"The criterion {criterion.name!r} is an object of your own, which a file cannot hold.")
+        params["criterion"] = criterion.name
+    if isinstance(params["step_size"], PolynomialDecay):
+        params["step_size"] = vars(params["step_size"])
+    if params["random_state"] is not None and not isinstance(params["random_state"], int | np.integer):
+        params["random_state"] = None  # the seed drawn from it is kept
+    meta: dict[str, Any] = {"params": {name: _plain(value) for name, value in params.items()}}
+    arrays: Arrays = {}
+    if not hasattr(clf, "classes_"):
+        return meta, arrays
+    meta |= {
+        "classes": _levels(clf.classes_),
+        "groups": None if clf.groups_ is None else _levels(clf.groups_),
+        "seed": clf.seed_,
+        "backend": clf.backend_,
+        "n_features_in": clf.n_features_in_,
+        "feature_names_in": list(getattr(clf, "feature_names_in_", [])),
+    }
+    if clf._waiting is not None:
+        arrays |= {f"waiting_{name}": column for name, column in clf._waiting._asdict().items()}
+    if clf._fit is not None:
+        arrays |= {f"constraint_{name}": column for name, column in clf._fit.constraint_set._asdict().items()}
+        arrays |= {f"state_{name}": np.asarray(value) for name, value in clf._fit.state._asdict().items()}
+        arrays |= {"W": clf._fit.W, "start": clf._fit.learner.settings.start}
+    return meta, arrays
+
+
+def _restore(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
+    """Put a classifier together again."""
+    params = meta["params"]
+    if isinstance(params["step_size"], dict):
+        params["step_size"] = PolynomialDecay(**params["step_size"])
+    clf = FairClassifier(**params)
+    if "classes" not in meta:
+        return clf
+    clf.classes_ = _values(meta["classes"])
+    clf.groups_ = None if meta["groups"] is None else _values(meta["groups"])
+    clf.seed_, clf.backend_, clf.n_features_in_ = meta["seed"], meta["backend"], meta["n_features_in"]
+    if meta["feature_names_in"]:
+        clf.feature_names_in_ = np.asarray(meta["feature_names_in"], dtype=object)
+    clf._waiting = clf._fit = None
+    if "waiting_X" in arrays:
+        clf._waiting = Rows(*(arrays[f"waiting_{name}"] for name in Rows._fields))
+    if "W" in arrays:
+        fit = begin(
+            clf._problem(),
+            Rows(*(arrays[f"constraint_{name}"] for name in Rows._fields)),
+            coordinates=(arrays["W"], arrays["start"]),
+        )
+        fields = {name: arrays[f"state_{name}"] for name in fit.state._fields}
+        clf._fit = fit._replace(state=fit.state._replace(**fields | {"k": int(fields["k"])}))
+    return clf
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _levels(values: NDArray[Any]) -> dict[str, Any]:
+    """Labels or groups as JSON: their type, and their values as text or numbers."""
+    if values.dtype.kind not in "biufUO" or not all(isinstance(v, bool | int | float | str) for v in values.tolist()):
+        raise ValueError(f"Labels and groups of type {values.dtype} cannot be saved; use text, numbers or Booleans.")
+    return {"dtype": values.dtype.str, "values": values.tolist()}
+
+
+def _values(levels: dict[str, Any]) -> NDArray[Any]:
+    return np.asarray(levels["values"], dtype=levels["dtype"])

@@ -1,0 +1,71 @@
+"""Raw columns to codes: labels and groups of any type become small integers.
+
+>>> levels = Levels.of(np.array(["no", "yes", "no"]), "label")
+>>> levels.codes(np.array(["yes", "no"]))
+array([1, 0])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefair.streams import Column
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The declared values of a column, sorted; a value's place is its code.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_levels,)
+    what : str
+        What the column is, for error messages.
+    """
+
+    values: Column
+    what: str
+
+    @classmethod
+    def of(cls, column: Column, what: str) -> Levels:
+        """Levels found in a column."""
+        try:
+            return cls(np.unique(column), what)
+        except TypeError:
+            kinds = sorted({type(value).__name__ for value in column})
+            raise ValueError(
+                f"The {what} column mixes types that cannot be sorted ({', '.join(kinds)}). Convert it to one type."
+            ) from None
+
+    def codes(self, column: Column) -> NDArray[np.int64]:
+        """Code of each entry; a value that was not declared is an error."""
+        found, inverse = np.unique(column, return_inverse=True) if column.dtype != object else (None, None)
+        if found is None or inverse is None:
+            found, inverse = Levels.of(column, self.what).values, None
+        known = {value: code for code, value in enumerate(self.values.tolist())}
+        unknown = [value for value in found.tolist() if value not in known]
+        if unknown:
+            raise ValueError(
+                f"The {self.what} column contains {_listed(unknown)}, never declared before: the {self.what}s are "
+                f"{_listed(self.values.tolist())}. Drop those rows, or fit afresh with every {self.what} declared."
+            )
+        if inverse is not None:
+            return np.asarray([known[value] for value in found.tolist()], dtype=np.int64)[inverse]
+        return np.fromiter((known[value] for value in column.tolist()), dtype=np.int64, count=len(column))
+
+    def two(self) -> Levels:
+        """The same, if there are exactly two."""
+        if len(self.values) != 2:
+            raise ValueError(
+                f"Exactly two {self.what}s are needed; received {len(self.values)}: {_listed(self.values.tolist())}."
+            )
+        return self
+
+
+def _listed(values: list[object], most: int = 10) -> str:
+    """Values as text, cut off after ``most``."""
+    shown = ", ".join(repr(value) for value in values[:most])
+    return shown + (f" and {len(values) - most} more" if len(values) > most else "")

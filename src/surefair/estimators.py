@@ -1,0 +1,538 @@
+"""FairClassifier: the learners behind scikit-learn's interface.
+
+The estimator checks what comes in, and every refusal happens before anything has changed; what it learns is a ``Fit``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from surefair.criteria import Criterion
+from surefair.encoding import Levels
+from surefair.fits import Fit, Problem, Rows, begin, fit_all, with_ones
+from surefair.intervals import (
+    METHODS,
+    SOURCES,
+    Interval,
+    check_level,
+    gap_interval,
+    get_criterion,
+    limits,
+    one_of,
+    reweigh,
+)
+from surefair.losses import LOSSES
+from surefair.multipliers import LAWS, Multipliers
+from surefair.schedules import PolynomialDecay
+from surefair.streams import FloatArray, as_column, as_table, make_frame, same_length
+
+
+class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Linear classifier trained in one pass under a fairness criterion, with intervals for its unfairness.
+
+    Beside the fit run bootstrap replicates: copies of the same pass whose gradients are multiplied by random weights
+    of mean 1 and variance 1. Their spread imitates the randomness of training, at any moment of the stream.
+
+    Parameters
+    ----------
+    criterion : str, Criterion or None, default="demographic_parity"
+        What is to be equal between the groups; None for no constraint.
+    loss : {"log_loss", "squared_error"}, default="log_loss"
+        "squared_error" is the squared error on one-hot labels.
+    tolerance : float, default=0.0
+        ε: how far from 0 the covariance of group and margin may be, where the criterion constrains.
+    penalty : float, default=1.0
+        R₂: the weight of the penalty, where the criterion penalises.
+    alpha : float, default=1e-4
+        κ of the ridge term κ‖θ‖²/2. With ``step_size="auto"`` it is on the whitened coefficients.
+    step_size : "auto" or PolynomialDecay, default="auto"
+        "auto": whitened features, a start at the optimum of the constraint set, steps that cannot overshoot.
+        A ``PolynomialDecay`` is the published algorithm to the letter, from θ = 0 by explicit steps.
+    n_replicates : int, default=200
+        Bootstrap replicates; 0 fits without intervals.
+    multiplier : {"two_point", "uniform", "exponential", "normal", "poisson"}, default="two_point"
+        Law of the replicates' weights.
+    n_constraint : int, default=1000
+        Rows set apart as constraint set when none is given: the first of the stream, in ``fit`` a fifth of all rows at
+        most.
+    fit_intercept : bool, default=True
+        Add a column of ones, regularised like the rest.
+    random_state : int, RandomState or None, default=None
+        Seed of the weights.
+    n_jobs : int or None, default=None
+        Threads. They do not change the result by a single bit.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        Labels; the second is the positive one.
+    groups_ : ndarray or None
+        Groups, sorted.
+    coef_, intercept_ : ndarray of shape (1, n_features), (1,)
+        The averaged fit.
+    coef_replicates_, intercept_replicates_ : ndarray of shape (n_replicates, n_features), (n_replicates,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where the features came with names.
+    n_rows_ : int
+        Rows trained on; the rows of the constraint set are not among them.
+
+    Examples
+    --------
+    >>> import surefair as sf
+    >>> train, test = sf.datasets.SyntheticDI(seed=0).sample(5_000), sf.datasets.SyntheticDI(seed=1).sample(2_000)
+    >>> clf = sf.FairClassifier(random_state=0).fit(train.X, train.y, sensitive_features=train.sensitive)
+    >>> interval = clf.fairness_interval(test.X, test.y, sensitive_features=test.sensitive)
+    >>> round(interval.estimate, 2), round(interval.low, 2), round(interval.high, 2)
+    (0.02, 0.0, 0.08)
+    """
+
+    def __init__(
+        self,
+        criterion: str | Criterion | None = "demographic_parity",
+        loss: str = "log_loss",
+        tolerance: float = 0.0,
+        penalty: float = 1.0,
+        alpha: float = 1e-4,
+        step_size: str | PolynomialDecay = "auto",
+        n_replicates: int = 200,
+        multiplier: str = "two_point",
+        n_constraint: int = 1000,
+        fit_intercept: bool = True,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.criterion = criterion
+        self.loss = loss
+        self.tolerance = tolerance
+        self.penalty = penalty
+        self.alpha = alpha
+        self.step_size = step_size
+        self.n_replicates = n_replicates
+        self.multiplier = multiplier
+        self.n_constraint = n_constraint
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    _fit: Fit | None
+    _waiting: Rows | None  # the first rows of a stream, while D' fills
+
+    # -- Training ---------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, constraint_set: Any = None) -> Self:
+        """Train in one pass over the rows, in the order given.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features) or data frame
+        y : array-like of shape (n_rows,)
+            Labels, two values of any type.
+        sensitive_features : array-like of shape (n_rows,), optional
+            Group of each row, two values of any type. None fits with no constraint.
+        constraint_set : tuple (X, y, sensitive_features), optional
+            Rows of their own on which the constraint is imposed. By default the first rows are set apart.
+
+        Returns
+        -------
+        self
+        """
+        new = self._fresh()
+        rows, given = new._declare(X, y, sensitive_features, constraint_set, classes=None)
+        if len(new.classes_) == 1:
+            raise ValueError(
+                f"Classifier can't train when only one class is present: exactly two labels are needed, received "
+                f"{new.classes_.tolist()}."
+            )
+        new._fit = fit_all(new._problem(), rows, given, self.n_constraint, effective_n_jobs(self.n_jobs))
+        return self._become(new)
+
+    def partial_fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, classes: Any = None, constraint_set: Any = None
+    ) -> Self:
+        """Go on with the pass: the next rows of the stream.
+
+        The first call declares: ``classes`` all labels (or they are taken from y, which then must show both), and
+        ``constraint_set`` the constraint set (or the first ``n_constraint`` rows of the stream become it; until there
+        are as many, questions are answered from the rows so far).
+
+        Parameters
+        ----------
+        X, y, sensitive_features
+            As in ``fit``. An empty batch changes nothing.
+        classes : array-like of shape (2,), optional
+        constraint_set : tuple (X, y, sensitive_features), optional
+
+        Returns
+        -------
+        self
+        """
+        new = self._copy()
+        if not hasattr(self, "classes_"):
+            rows, given = new._declare(X, y, sensitive_features, constraint_set, classes)
+            if len(new.classes_) == 1:
+                raise ValueError(
+                    f"The first batch shows the label {new.classes_[0]!r} only. "
+                    "Pass classes= with both labels in the first call to partial_fit."
+                )
+            new._fit = None if given is None else begin(new._problem(), given)
+        else:
+            if constraint_set is not None:
+                raise ValueError("constraint_set can only be given in the first call to partial_fit.")
+            if classes is not None and not np.array_equal(np.unique(as_column(classes, "label")), self.classes_):
+                raise ValueError(f"classes={list(classes)!r} differs from the first call's {self.classes_.tolist()}.")
+            rows = new._check_rows(X, y, sensitive_features, new_groups=self._fit is None)
+        if new._fit is None:
+            rows = rows if new._waiting is None else new._waiting.followed_by(rows)
+            if rows.n < self.n_constraint:
+                new._waiting = rows
+                return self._become(new)
+            new._waiting, new._fit = None, begin(new._problem(), rows.part(0, self.n_constraint))
+            rows = rows.part(self.n_constraint)
+        new._fit = new._fit.learn(rows, effective_n_jobs(self.n_jobs))
+        return self._become(new)
+
+    def merge(self, other: FairClassifier) -> Self:
+        """Take in another shard's fit: averages weighted by rows.
+
+        Both must be fits of the same problem: the same parameters, classes, groups and constraint set. The average of
+        fits on disjoint shards has the same limit law as one pass over all rows, and so has each replicate.
+
+        Parameters
+        ----------
+        other : FairClassifier
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if self._fit is None or other._fit is None:
+            raise ValueError("Both fits must have their constraint set complete before they can be merged.")
+        mine, theirs = self.get_params(), other.get_params()
+        differ = [name for name in mine if name not in {"n_jobs", "random_state"} and mine[name] != theirs[name]]
+        learnt = ("classes_", "groups_", "n_features_in_")
+        differ += [name for name in learnt if not np.array_equal(getattr(self, name), getattr(other, name))]
+        sets = zip(self._fit.constraint_set, other._fit.constraint_set, strict=True)
+        if not differ and not all(np.array_equal(a, b) for a, b in sets):
+            differ.append("constraint_set")
+        if differ:
+            raise ValueError(
+                f"The fits are of different problems: {', '.join(differ)} differ. Fit every shard with the same "
+                "parameters and pass the same constraint_set to each."
+            )
+        self._fit = self._fit._replace(state=self._fit.learner.merge(self._fit.state, other._fit.state))
+        return self
+
+    # -- What was learnt --------------------------------------------------------------------------------------------
+
+    @property
+    def coef_(self) -> FloatArray:
+        """Coefficients of the averaged fit, shape (1, n_features)."""
+        return self._answer().theta[: self.n_features_in_, :1].T
+
+    @property
+    def intercept_(self) -> FloatArray:
+        """Intercept of the averaged fit, shape (1,)."""
+        return self._intercepts(self._answer().theta)[:1]
+
+    @property
+    def coef_replicates_(self) -> FloatArray:
+        """Coefficients of the replicates, shape (n_replicates, n_features)."""
+        return self._answer().theta[: self.n_features_in_, 1:].T
+
+    @property
+    def intercept_replicates_(self) -> FloatArray:
+        """Intercepts of the replicates, shape (n_replicates,)."""
+        return self._intercepts(self._answer().theta)[1:]
+
+    @property
+    def n_rows_(self) -> int:
+        """Rows trained on."""
+        return int(self._answer().state.k)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Margin θᵀx of each row; positive means the positive class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features) or data frame
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        values = self._check_features(X, reset=False)
+        return np.asarray(values @ self.coef_[0] + self.intercept_[0])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Label of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features) or data frame
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        margin = self.decision_function(X)
+        return np.asarray(self.classes_[(margin > 0.0).astype(np.int64)])
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Estimated probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features) or data frame
+
+        Returns
+        -------
+        ndarray of shape (n_rows, 2)
+        """
+        positive = LOSSES[self.loss].probability(self.decision_function(X))
+        return np.stack([1.0 - positive, positive], axis=1)
+
+    # -- Intervals --------------------------------------------------------------------------------------------------
+
+    def fairness_interval(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        metric: str | Criterion | None = None,
+        confidence_level: float = 0.95,
+        source: str = "total",
+        method: str = "percentile",
+    ) -> Interval:
+        """Confidence interval for the unfairness, measured on held-out rows.
+
+        The interval is for one look: looking again and again at a stream until an interval excludes a value finds one
+        that wrongly does far more often than its level says.
+
+        Parameters
+        ----------
+        X, y, sensitive_features
+            Evaluation rows, independent of those trained on and of the constraint set.
+        metric : str, Criterion or None
+            What to measure; by default the criterion of the fit.
+        confidence_level : float
+        source : {"total", "training", "retraining", "evaluation"}
+            Which uncertainty the interval covers: of training, of the evaluation rows, or of both.
+        method : {"percentile", "basic", "normal", "paper"}
+            How replicates become limits. "paper" is the published version, for reproduction only.
+
+        Returns
+        -------
+        Interval
+        """
+        check_is_fitted(self)
+        criterion = get_criterion(metric or self.criterion or "demographic_parity", "metric")
+        one_of(source, SOURCES, "source")
+        one_of(method, METHODS, "method")
+        check_level(confidence_level)
+        if sensitive_features is None:
+            raise ValueError("sensitive_features is needed: an unfairness is a difference between groups.")
+        if self.n_replicates < 2:
+            raise ValueError(
+                f"An interval needs replicates, and this classifier has n_replicates={self.n_replicates}. "
+                "Fit with n_replicates=200, say."
+            )
+        column = as_column(sensitive_features, "group")
+        groups = Levels.of(column, "group") if self.groups_ is None else Levels(self.groups_, "group")
+        rows = self._check_rows(X, y, None)
+        if same_length(X=rows.X, sensitive_features=column) == 0:
+            raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
+        counts = self._answer().decisions(rows._replace(group=groups.two().codes(column)), source)
+        replicates = reweigh(counts[1:], self.seed_) if source in ("evaluation", "total") else counts[1:]
+        return gap_interval(
+            criterion, counts[0], replicates, groups=groups.values.tolist(), source=source, method=method,
+            confidence_level=confidence_level, like=self.backend_,
+        )  # fmt: skip
+
+    def coef_interval(self, confidence_level: float = 0.95) -> Any:
+        """Confidence intervals for the coefficients of the optimum, by percentiles of the replicates.
+
+        Parameters
+        ----------
+        confidence_level : float
+
+        Returns
+        -------
+        data frame
+            One row per feature, then the intercept: feature, estimate, low, high, excludes_zero. In the library of the
+            training data (pandas for arrays).
+        """
+        check_level(confidence_level)
+        check_is_fitted(self)
+        if self.n_replicates < 2:
+            raise ValueError(f"An interval needs replicates; this classifier has n_replicates={self.n_replicates}.")
+        theta = self._answer().theta
+        low, high = limits(theta[:, 0], theta[:, 1:].T, confidence_level, "percentile")
+        names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]))
+        if self.fit_intercept:
+            names.append("intercept")
+        columns = {
+            "feature": [str(name) for name in names],
+            "estimate": theta[:, 0].tolist(),
+            "low": low.tolist(),
+            "high": high.tolist(),
+            "excludes_zero": ((low > 0.0) | (high < 0.0)).tolist(),
+        }
+        return make_frame(columns, like=self.backend_)
+
+    # -- Checks at the boundary --------------------------------------------------------------------------------------
+
+    def _declare(
+        self, X: Any, y: Any, sensitive_features: Any, constraint_set: Any, classes: Any
+    ) -> tuple[Rows, Rows | None]:
+        """Check parameters and the first rows; set classes_, groups_, the seed and the features' names."""
+        self._check_parameters()
+        if y is None:
+            raise ValueError("This FairClassifier estimator requires y to be passed, but the target y is None.")
+        self._check_features(X, reset=True)
+        labels, groups = [self._check_labels(y)], []
+        if sensitive_features is not None:
+            groups.append(as_column(sensitive_features, "group"))
+        if constraint_set is not None:
+            if len(constraint_set) != 3:
+                raise ValueError(
+                    f"constraint_set must be a tuple (X, y, sensitive_features); received {len(constraint_set)} parts."
+                )
+            labels.append(self._check_labels(constraint_set[1]))
+            groups.append(as_column(constraint_set[2], "group"))
+        declared = np.concatenate(labels) if classes is None else as_column(classes, "label")
+        self.classes_ = Levels.of(declared, "label").values
+        self.groups_ = Levels.of(np.concatenate(groups), "group").values if groups else None
+        if len(self.classes_) > 2:
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
+                f"exactly two labels are needed, received {len(self.classes_)}."
+            )
+        self.seed_ = int(check_random_state(self.random_state).randint(0, 2**63 - 1, dtype=np.int64))
+        self._waiting, self._fit = None, None
+        rows = self._check_rows(X, y, sensitive_features)
+        return rows, None if constraint_set is None else self._check_rows(*constraint_set)
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that mean nothing."""
+        if self.criterion is not None:
+            get_criterion(self.criterion)
+        one_of(self.loss, LOSSES, "loss")
+        one_of(self.multiplier, LAWS, "multiplier")
+        for name in ("tolerance", "penalty", "alpha"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0.0):
+                raise ValueError(f"{name} must be a number, 0 or larger; received {value!r}.")
+        for name, least in (("n_replicates", 0), ("n_constraint", 1)):
+            value = getattr(self, name)
+            if not (isinstance(value, int | np.integer) and value >= least):
+                raise ValueError(f"{name} must be a whole number, {least} or larger; received {value!r}.")
+        if not isinstance(self.step_size, PolynomialDecay):
+            one_of(self.step_size, ["auto"], "step_size (a name, or a PolynomialDecay)")
+
+    def _check_features(self, X: Any, reset: bool) -> FloatArray:
+        """Features as a finite float64 matrix whose columns are those of the first call."""
+        table = as_table(X) if hasattr(X, "columns") else None
+        if table is not None:
+            X = table.values if table.names is None else make_frame(dict(zip(table.names, table.values.T, strict=True)))
+        if reset:
+            self.backend_ = "pandas" if table is None else table.backend
+        # an empty batch is refused at first, when the features are declared, and harmless later
+        checked = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_min_samples=int(reset))
+        return np.asarray(checked)
+
+    def _check_labels(self, y: Any) -> NDArray[Any]:
+        """Labels as one column of a type that can be a class."""
+        labels = as_column(column_or_1d(y, warn=True) if getattr(y, "ndim", 1) == 2 else y, "label")
+        if labels.dtype.kind == "f":
+            check_classification_targets(labels)
+        return labels
+
+    def _check_rows(self, X: Any, y: Any, sensitive_features: Any, new_groups: bool = False) -> Rows:
+        """Check rows against what was declared; while D' fills, new groups may still appear."""
+        values, labels = self._check_features(X, reset=False), self._check_labels(y)
+        column = None if sensitive_features is None else as_column(sensitive_features, "group")
+        n = same_length(X=values, y=labels, sensitive_features=column)
+        signs = np.where(Levels(self.classes_, "label").codes(labels) == 1, 1.0, -1.0)
+        if column is None:
+            return Rows(values, signs, np.full(n, -1))
+        if self.groups_ is None:
+            raise ValueError("The first call had no sensitive_features; fit afresh to bring them in.")
+        if new_groups:
+            self._declare_groups(column)
+        return Rows(values, signs, Levels(self.groups_, "group").codes(column))
+
+    def _declare_groups(self, column: NDArray[Any]) -> None:
+        """Add the groups of these rows to those declared, and code the waiting rows anew."""
+        assert self.groups_ is not None
+        assert self._waiting is not None
+        before, self.groups_ = self.groups_, Levels.of(np.concatenate([self.groups_, column]), "group").values
+        recode = Levels(self.groups_, "group").codes(before)
+        self._waiting = self._waiting._replace(group=recode[self._waiting.group])
+
+    # -- Small things ------------------------------------------------------------------------------------------------
+
+    def _problem(self) -> Problem:
+        """Return the parameters with names looked up; without groups there is no constraint."""
+        constrained = self.criterion is not None and self.groups_ is not None
+        return Problem(
+            criterion=get_criterion(self.criterion) if constrained else None,
+            groups=() if self.groups_ is None else tuple(self.groups_.tolist()),
+            loss=LOSSES[self.loss],
+            tolerance=float(self.tolerance),
+            penalty=float(self.penalty),
+            alpha=float(self.alpha),
+            schedule=self.step_size if isinstance(self.step_size, PolynomialDecay) else None,
+            n_replicates=int(self.n_replicates),
+            multipliers=Multipliers(self.multiplier, self.seed_),
+            fit_intercept=self.fit_intercept,
+        )
+
+    def _answer(self) -> Fit:
+        """Fit to answer questions from: the stream's own, or one of the rows so far while D' is not full."""
+        check_is_fitted(self)
+        if self._waiting is None:
+            assert self._fit is not None
+            return self._fit
+        return fit_all(self._problem(), self._waiting, None, self.n_constraint, effective_n_jobs(self.n_jobs))
+
+    def _population(self, X: Any, y: Any) -> tuple[Fit, FloatArray, FloatArray]:
+        """Return the fit, and the rows (X, y) in its coordinates; for ``theory``."""
+        fit, rows = self._answer(), self._check_rows(X, y, None)
+        return fit, with_ones(rows.X, fit.problem) @ fit.W, rows.y
+
+    def _intercepts(self, theta: FloatArray) -> FloatArray:
+        return theta[-1] if self.fit_intercept else np.zeros(theta.shape[1])
+
+    def _fresh(self) -> Self:
+        """Return an unfitted classifier with the same parameters."""
+        return type(self)(**self.get_params(deep=False))
+
+    def _copy(self) -> Self:
+        """Return a classifier with the same parameters and, as it is never changed in place, the same state."""
+        return self._fresh()._become(self)
+
+    def _become(self, other: Self) -> Self:
+        """Take over another's state, all at once."""
+        self.__dict__.update(other.__dict__)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classes_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

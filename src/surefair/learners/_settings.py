@@ -1,0 +1,55 @@
+"""What every learner is told, whatever its algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from surefair.losses import Loss
+from surefair.multipliers import Multipliers
+from surefair.schedules import PolynomialDecay
+from surefair.streams import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The problem, in the coordinates the learner works in, and how to step.
+
+    Attributes
+    ----------
+    loss : Loss
+    alpha : float
+        κ of the ridge κ‖θ‖²/2.
+    tolerance : float
+        ε of a slab.
+    penalty : float
+        R₂ of a penalty.
+    schedule : PolynomialDecay
+        Step sizes η_k.
+    multipliers : Multipliers
+        Weights V of the replicates.
+    start : ndarray of shape (D,)
+        Where the fit and all replicates begin.
+    robust : bool
+        Step for step as in the paper where false. Where true, steps that a stiff row or penalty would overshoot are
+        shortened as an implicit step shortens them: the loss step η becomes η / (1 + η h‖x‖²) with h the loss's largest
+        curvature, and the penalty step is exactly implicit.
+    """
+
+    loss: Loss
+    alpha: float
+    tolerance: float
+    penalty: float
+    schedule: PolynomialDecay
+    multipliers: Multipliers
+    start: FloatArray
+    robust: bool
+
+    @property
+    def damping(self) -> float:
+        """The h of the damped loss step; 0 for explicit steps."""
+        return self.loss.max_curvature if self.robust else 0.0
+
+    @property
+    def effective_penalty(self) -> float:
+        """R₂ as the learner's coordinates see it."""
+        return self.penalty * self.loss.penalty_factor

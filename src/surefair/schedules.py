@@ -1,0 +1,94 @@
+"""Step sizes η_k, and the coordinates in which the automatic ones are good.
+
+>>> PolynomialDecay(0.5, 0.501).steps(first=1, n=3)
+array([0.5       , 0.35330843, 0.28836006])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from surefair.streams import FloatArray
+
+
+@dataclass(frozen=True)
+class PolynomialDecay:
+    """Steps η_k = eta0 · (k + offset)^-power, where k = 1, 2, … counts rows.
+
+    Given to :class:`~surefair.FairClassifier` it means the paper's algorithm to the letter: from θ = 0, in the
+    features as they come, by explicit steps. The central limit theorem behind the intervals needs 1/2 < power < 1.
+
+    Parameters
+    ----------
+    eta0 : float
+        Scale, positive.
+    power : float
+        Speed of decay.
+    offset : float, default=0
+        Rows that count as already seen.
+    """
+
+    eta0: float
+    power: float
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.eta0 > 0.0 and np.isfinite(self.eta0)):
+            raise ValueError(f"eta0 must be a positive number; received {self.eta0!r}.")
+        if not 0.0 <= self.power <= 1.0:
+            raise ValueError(
+                f"power must lie between 0 and 1; received {self.power!r}. The intervals need 0.5 < power < 1."
+            )
+        if not self.offset >= 0.0:
+            raise ValueError(f"offset must not be negative; received {self.offset!r}.")
+
+    def steps(self, first: int, n: int) -> FloatArray:
+        """Steps η_first, …, of n rows."""
+        return np.asarray(self.eta0 * (np.arange(first, first + n) + self.offset) ** -self.power)
+
+
+AUTO = PolynomialDecay(0.5, 0.501)
+"""Steps of ``step_size="auto"``, for whitened coordinates."""
+
+
+def whitening(X: FloatArray) -> FloatArray:
+    """Coordinates in which one step size serves all directions: W with mean of (Wᵀx)(Wᵀx)ᵀ = I over the rows.
+
+    Each column is scaled by its root mean square, and what is left is decorrelated. Directions that the rows hardly
+    show (correlation eigenvalues below one row's worth) are not blown up further. With fewer than ten rows per
+    column there is only the scaling.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, D)
+        Warm-up rows, intercept included.
+
+    Returns
+    -------
+    ndarray of shape (D, D)
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 2)) @ np.array([[1.0, 3.0], [0.0, 4.0]])
+    >>> W = whitening(X)
+    >>> ((X @ W).T @ (X @ W) / 1000).round(12) + 0.0
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    n, D = X.shape
+    scale = np.sqrt(np.mean(X**2, axis=0)) if n else np.zeros(D)
+    scale[scale == 0.0] = 1.0
+    if not enough_rows(X):
+        return np.diag(1.0 / scale)
+    values, vectors = np.linalg.eigh(X.T @ X / n / np.outer(scale, scale))
+    root = vectors / np.sqrt(np.maximum(values, 1.0 / n)) @ vectors.T
+    return np.asarray(root / scale[:, None])
+
+
+def enough_rows(X: FloatArray) -> bool:
+    """Whether warm-up rows are enough to whiten and to start from: ten per column."""
+    n, D = X.shape
+    return bool(n >= 10 * D)

@@ -1,0 +1,199 @@
+"""Rows as they come in: arrays and data frames become batches.
+
+Everything after this module sees NumPy: features as one float64 matrix, labels and groups as one column each, in
+the type they arrived in. Data frames of any library that narwhals knows (pandas, polars, pyarrow, ...) keep their
+column names and remember their library, so that answers can be given in the same one.
+
+>>> import pandas as pd
+>>> frame = pd.DataFrame({"age": [25, 38, 52], "hours": [40.0, 20.0, 60.0]})
+>>> [(batch.first_row, batch.n_rows) for batch in batches(frame, y=["no", "no", "yes"], size=2)]
+[(0, 2), (2, 1)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+Column = NDArray[Any]
+
+
+class Batch(NamedTuple):
+    """Some consecutive rows of a stream.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Features, float64.
+    y : ndarray of shape (n_rows,) or None
+        Labels, in the type they arrived in.
+    group : ndarray of shape (n_rows,) or None
+        Sensitive group of each row, in the type it arrived in.
+    first_row : int
+        Number of the first row in its stream, counted from 0.
+    feature_names : tuple of str or None
+        Column names, where the rows came with names.
+    """
+
+    X: FloatArray
+    y: Column | None = None
+    group: Column | None = None
+    first_row: int = 0
+    feature_names: tuple[str, ...] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.X)
+
+    def part(self, low: int, high: int | None = None) -> Batch:
+        """Rows low, …, high - 1 of this batch."""
+        y = None if self.y is None else self.y[low:high]
+        group = None if self.group is None else self.group[low:high]
+        return Batch(self.X[low:high], y, group, self.first_row + low, self.feature_names)
+
+
+class Table(NamedTuple):
+    """A feature matrix with what is known of its columns."""
+
+    values: FloatArray  # (n_rows, n_features)
+    names: tuple[str, ...] | None
+    backend: str  # the data-frame library it came from; "pandas" for arrays
+
+
+def as_table(X: Any) -> Table:
+    """Features as a float64 matrix, with names and origin.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_features) or data frame
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> as_table(pl.DataFrame({"a": [1, 2], "b": [0.5, 0.25]})).names
+    ('a', 'b')
+    """
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        values = np.asarray(X, dtype=np.float64)
+        if values.ndim != 2:
+            raise ValueError(
+                f"Features must be a table of shape (rows, features); received {values.ndim} dimension(s), "
+                f"shape {values.shape}. One row is X.reshape(1, -1), one feature X.reshape(-1, 1)."
+            )
+        return Table(values, None, "pandas")
+    for name, dtype in frame.schema.items():
+        if not (dtype.is_numeric() or dtype == nw.Boolean):
+            raise ValueError(
+                f"Column {name!r} is of type {dtype}, and features must be numbers. "
+                "Encode it first, for example with sklearn.preprocessing.OneHotEncoder, or leave it out."
+            )
+    columns = [frame.get_column(name).cast(nw.Float64).to_numpy() for name in frame.columns]
+    values = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
+    names = tuple(frame.columns) if all(isinstance(name, str) for name in frame.columns) else None
+    return Table(np.ascontiguousarray(values), names, frame.implementation.value)
+
+
+def as_column(values: Any, what: str) -> Column:
+    """One column of labels or groups as an array, in its own type.
+
+    Parameters
+    ----------
+    values : sequence, array or series
+    what : str
+        What the column is, for error messages.
+
+    Examples
+    --------
+    >>> as_column(["b", "a"], "label")
+    array(['b', 'a'], dtype='<U1')
+    """
+    if isinstance(values, Mapping) or isinstance(nw.from_native(values, pass_through=True), nw.DataFrame):
+        raise ValueError(f"The {what} column must be one column; received a table. Pass one of its columns.")
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    column = series.to_numpy() if isinstance(series, nw.Series) else np.asarray(values)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError(f"The {what} column must have one dimension; received shape {column.shape}.")
+    if column.dtype == object:
+        missing = np.fromiter((v is None or v != v for v in column), dtype=bool, count=len(column))
+        if not missing.any() and all(isinstance(v, str) for v in column):
+            return column.astype(np.str_)
+    else:
+        missing = column != column
+    if missing.any():
+        raise ValueError(
+            f"The {what} column contains NaN or missing values (the first in row {int(np.argmax(missing))}). "
+            "Drop those rows, or give the missing value a name of its own."
+        )
+    return column
+
+
+def same_length(**columns: Sequence[Any] | Column | None) -> int:
+    """Return the common length of all columns given, or refuse.
+
+    Examples
+    --------
+    >>> same_length(X=[1, 2], y=[3, 4], sensitive_features=None)
+    2
+    """
+    lengths = {name: len(column) for name, column in columns.items() if column is not None}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} has {n}" for name, n in lengths.items())
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {found} rows.")
+    return next(iter(lengths.values()))
+
+
+def batches(
+    X: Any, y: Any = None, sensitive_features: Any = None, *, size: int = 10_000, first_row: int = 0
+) -> Iterator[Batch]:
+    """Cut arrays or data frames into batches.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_features) or data frame
+    y, sensitive_features : sequence, array or series of length n_rows, optional
+    size : int
+        Rows per batch.
+    first_row : int
+        Number of the first row in its stream.
+
+    Yields
+    ------
+    Batch
+
+    Examples
+    --------
+    >>> [batch.X.shape for batch in batches([[1.0], [2.0], [3.0]], size=2)]
+    [(2, 1), (1, 1)]
+    """
+    if size < 1:
+        raise ValueError(f"A batch needs at least one row; received size={size}.")
+    table = as_table(X)
+    labels = None if y is None else as_column(y, "label")
+    group = None if sensitive_features is None else as_column(sensitive_features, "group")
+    n = same_length(X=table.values, y=labels, sensitive_features=group)
+    whole = Batch(table.values, labels, group, first_row, table.names)
+    for low in range(0, n, size):
+        yield whole.part(low, low + size)
+
+
+def make_frame(columns: Mapping[str, Sequence[Any]], like: Any = None) -> Any:
+    """Data frame in the library of ``like`` (a frame, a series, or a library's name); in pandas for anything else.
+
+    Examples
+    --------
+    >>> make_frame({"a": [1, 2]}, like="polars").shape
+    (2, 1)
+    """
+    if not isinstance(like, str):
+        native = nw.from_native(like, eager_only=True, allow_series=True, pass_through=True)
+        like = native.implementation.value if isinstance(native, nw.DataFrame | nw.Series) else "pandas"
+    return nw.from_dict(dict(columns), backend=like).to_native()

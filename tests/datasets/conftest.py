@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pooch
+import pytest
+
+from surefair.datasets import _files
+
+PLACES = (Path(__file__).parents[2].parent / "shared" / "data", Path(pooch.os_cache("surefair")))
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """A folder that holds the real data files; tests that need it are skipped where there is none."""
+    for place in PLACES:
+        if all((place / name).is_file() for name in _files.FILES):
+            return place
+    pytest.skip(f"needs {', '.join(_files.FILES)} in one of {', '.join(map(str, PLACES))}")

@@ -1,7 +1,7 @@
 """A classifier on disk: one file, written atomically, versioned, checksummed, with nothing that could run.
 
-The file is a NumPy ``.npz`` archive: plain arrays, and one array of bytes that holds a JSON text with everything else and
-the SHA-256 of each array. Going on after ``load`` gives the same bits as never having stopped.
+The file is a NumPy ``.npz`` archive: plain arrays, and one array of bytes that holds a JSON text with everything else
+and the SHA-256 of each array. Going on after ``load`` gives the same bits as never having stopped.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair.estimators import FairClassifier
-from surefair.fits import Rows, begin
+from surefair.fits import Rows, assemble
 from surefair.intervals import get_criterion
+from surefair.learners import LEARNERS
 from surefair.schedules import PolynomialDecay
 
 FORMAT = "surefair.FairClassifier"
@@ -86,8 +87,8 @@ def load(path: str | os.PathLike[str]) -> FairClassifier:
         raise ValueError(f"{os.fspath(path)!r} is not a surefair file, or it is damaged ({error}).") from error
     if meta.get("format") != FORMAT or meta.get("version", 0) > VERSION:
         raise ValueError(
-            f"{os.fspath(path)!r} has format {meta.get('format')!r}, version {meta.get('version')!r}; this release reads "
-            f"{FORMAT!r} up to version {VERSION}. Upgrade surefair to read it."
+            f"{os.fspath(path)!r} has format {meta.get('format')!r}, version {meta.get('version')!r}; this release "
+            f"reads {FORMAT!r} up to version {VERSION}. Upgrade surefair to read it."
         )
     damaged = [name for name, digest in meta["sha256"].items() if name not in arrays or _sha256(arrays[name]) != digest]
     if not intact or damaged:
@@ -131,7 +132,9 @@ def _export(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
     if clf._fit is not None:
         arrays |= {f"constraint_{name}": column for name, column in clf._fit.constraint_set._asdict().items()}
         arrays |= {f"state_{name}": np.asarray(value) for name, value in clf._fit.state._asdict().items()}
+        arrays |= {f"form_{name}": value for name, value in clf._fit.learner.form._asdict().items()}
         arrays |= {"W": clf._fit.W, "start": clf._fit.learner.settings.start}
+        meta["form"] = type(clf._fit.learner.form).__name__
     return meta, arrays
 
 
@@ -152,11 +155,10 @@ def _restore(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
     if "waiting_X" in arrays:
         clf._waiting = Rows(*(arrays[f"waiting_{name}"] for name in Rows._fields))
     if "W" in arrays:
-        fit = begin(
-            clf._problem(),
-            Rows(*(arrays[f"constraint_{name}"] for name in Rows._fields)),
-            coordinates=(arrays["W"], arrays["start"]),
-        )
+        constraint_set = Rows(*(arrays[f"constraint_{name}"] for name in Rows._fields))
+        kind = next(kind for kind in LEARNERS if kind.__name__ == meta["form"])
+        form = kind(*(arrays[f"form_{name}"] for name in kind._fields))
+        fit = assemble(clf._problem(), constraint_set, arrays["W"], form, arrays["start"])
         fields = {name: arrays[f"state_{name}"] for name in fit.state._fields}
         clf._fit = fit._replace(state=fit.state._replace(**fields | {"k": int(fields["k"])}))
     return clf

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from surefair import kernels, theory
 from surefair.counts import Counts, count
@@ -88,7 +87,7 @@ class Fit(NamedTuple):
             warnings.warn(
                 "The fit or some replicates diverged: the step is too large for this problem. "
                 "Use step_size='auto', or a smaller eta0.",
-                ConvergenceWarning,
+                RuntimeWarning,
                 stacklevel=4,
             )
         return self._replace(state=state)

@@ -85,7 +85,7 @@ def exponential(x: float) -> float:
     p = p * r + 1.0
     p = p * r + 1.0
     bits = (_bits_of_double(shifted) + 1023) << 52  # type: ignore[call-arg]
-    return p * _double_of_bits(bits)  # type: ignore[call-arg]
+    return p * _double_of_bits(bits)
 
 
 # -- Multipliers ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from surefair.criteria._criterion import Criterion, Form, Slab, SquaredPenalty
 __all__ = ["CRITERIA", "Criterion", "Form", "Slab", "SquaredPenalty"]
 
 CRITERIA: dict[str, Criterion] = {
-    name: importlib.import_module(f"{__name__}.{name}").CRITERION
-    for _, name, _ in pkgutil.iter_modules(__path__)
-    if not name.startswith("_")
+    found.name: importlib.import_module(f"{__name__}.{found.name}").CRITERION
+    for found in pkgutil.iter_modules(__path__)
+    if not found.name.startswith("_")
 }

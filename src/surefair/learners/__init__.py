@@ -42,9 +42,9 @@ class Learner(Protocol[S]):
 
 
 LEARNERS: dict[type[Form], Any] = {
-    (found := importlib.import_module(f"{__name__}.{name}").LEARNER).FORM: found
-    for _, name, _ in pkgutil.iter_modules(__path__)
-    if not name.startswith("_")
+    (learner := importlib.import_module(f"{__name__}.{found.name}").LEARNER).FORM: learner
+    for found in pkgutil.iter_modules(__path__)
+    if not found.name.startswith("_")
 }
 
 

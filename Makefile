@@ -1,0 +1,42 @@
+# Everything runs in .venv, made from this project's own files. `make demo` and `make test` are all you need.
+PYTHON ?= python3
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench calibrate docs clean
+
+help:  ## show this
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable . --group test
+	touch $@
+
+demo: .venv/installed  ## train on a stream and show the interval narrow
+	$(BIN)/surefair demo
+
+test: lint  ## lint, types, import rules, tests, doctests
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: .venv/installed  ## ruff, mypy, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/installed  ## rows per second, and how many times a plain NumPy loop that is
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python benchmarks/numpy_loop.py
+	$(BIN)/python benchmarks/memory.py
+
+calibrate: .venv/installed  ## the full statistical studies; results in docs/results
+	$(BIN)/python studies/spread.py
+	$(BIN)/python studies/parity.py
+
+docs: .venv/installed  ## the documentation, in docs/_build/html
+	$(BIN)/python -m pip install --quiet --group docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+clean:  ## remove what the other targets made
+	rm -rf .venv docs/_build demo

@@ -1,0 +1,18 @@
+"""The command line: one file per command, found by itself."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import click
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="surefair")
+def main() -> None:
+    """How certain are you that the model is fair?"""  # noqa: D400
+
+
+for found in pkgutil.iter_modules(__path__):
+    main.add_command(importlib.import_module(f"{__name__}.{found.name}").command)

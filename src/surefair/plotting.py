@@ -1,0 +1,91 @@
+"""Pictures of intervals, in the manner of scikit-learn's displays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import matplotlib.pyplot as plt
+
+from surefair.estimators import FairClassifier
+from surefair.intervals import Interval
+from surefair.streams import Batch
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # told apart by colour-blind people, too (Okabe and Ito)
+
+
+class IntervalPathDisplay:
+    """The interval for the unfairness along a stream.
+
+    Parameters
+    ----------
+    rows : sequence of int
+        Rows seen at each look.
+    paths : mapping of str to sequence of Interval
+        One path per model.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(self, rows: Sequence[int], paths: Mapping[str, Sequence[Interval]]) -> None:
+        self.rows = rows
+        self.paths = paths
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: FairClassifier,
+        batches: Iterable[Batch],
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        ax: Any = None,
+    ) -> Self:
+        """Train on batches, and look at the interval after each.
+
+        Parameters
+        ----------
+        estimator : FairClassifier
+            Trained further in place.
+        batches : iterable of Batch
+        X, y, sensitive_features
+            Evaluation rows.
+        ax : matplotlib Axes, optional
+        """
+        rows, path = [], []
+        for batch in batches:
+            estimator.partial_fit(batch.X, batch.y, sensitive_features=batch.group)
+            rows.append(batch.first_row + batch.n_rows)
+            path.append(estimator.fairness_interval(X, y, sensitive_features=sensitive_features))
+        return cls(rows, {str(estimator.criterion): path}).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw one band and line per model.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+        """
+        if ax is None:
+            ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")[1]
+        for colour, (name, path) in zip(COLOURS, self.paths.items(), strict=False):
+            low, high = [interval.low for interval in path], [interval.high for interval in path]
+            ax.fill_between(self.rows, low, high, color=colour, alpha=0.2, linewidth=0)
+            ax.plot(self.rows, [interval.estimate for interval in path], color=colour, label=name)
+        first = next(iter(self.paths.values()))[0]
+        ax.set(
+            xlabel="rows seen",
+            ylabel=f"unfairness: {first.metric.replace('_', ' ')} difference",
+            xlim=(self.rows[0], self.rows[-1]),
+        )
+        ax.set_ylim(bottom=0.0)
+        ax.set_title(f"{first.confidence_level:.0%} interval at each single look ({first.source})", fontsize="medium")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

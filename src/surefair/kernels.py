@@ -23,8 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 TILE = 96  # columns per tile; a multiple of 32, so that the bits of two-point weights come in whole words
 FOLD = 256  # rows between two folds of the lazy form, counted from the first row of the stream
 DRAWN = 32  # rows for which weights are drawn at a time
-MEASURED = 64  # rows between two fresh measurements of all margins of D'
-DOUBT = 4e-5  # relative size below which a followed margin (float32, up to 64 updates) does not tell its sign
+HEAD_START = 100.0  # rows that the start counts for in the point where penalties are judged
 LOG_LOSS, TWO_POINT, UNIFORM, EXPONENTIAL, NORMAL = 0, 0, 1, 2, 3  # codes; see losses.py and multipliers.py
 
 
@@ -302,147 +301,133 @@ def _fold(slab: Any, w: Any, U: Any, a: Any, beta: Any, t: Any, A: Any, C: Any) 
 @compiled
 def penalised_sgd(
     X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, damping: float,
-    rows: Any, pulls: Any, penalty: float, implicit: bool, first: int, last: int, theta: Any, total: Any,
+    rows: Any, pulls: Any, penalty: float, start: Any, robust: bool, first: int, last: int, theta: Any, total: Any,
 ) -> None:  # fmt: skip
     """Carry columns first … last - 1 of the iterates θ and their sums through all rows, in place.
 
-    The penalty's gradient ḡ is the sum of the ``pulls`` of the rows of D' on the wrong side, so only the *signs* of
-    these rows' margins matter. A step θ ← shrink θ - slope x - pull ḡ moves the margins M by shrink, slope K and
-    pull P, where K = rows · x is the same for all columns and P = rows · ḡ changes only when a row changes sides: two
-    multiply-adds per row of D' instead of one per feature, and single precision will do. For M and P only screen:
-    where a sign may have changed it is settled by a fresh product, and the pulls lie on a grid (criteria.on_grid) where
-    adding and removing is exact. So the bits are those of a fresh evaluation at every row.
+    The penalty's gradient is the sum of the ``pulls`` of the rows of D' that are on the wrong side at the ``point``
+    where the penalty is judged, so only the *signs* of the rows' margins matter, and a sign cannot change while the
+    point stays within |margin| / ‖row‖ of where it was measured. So each tile measures all rows at an ``anchor`` now
+    and then, and in between only the rows whose sign could change within ``radius``. The pulls lie on a grid
+    (criteria.on_grid): adding and removing them is exact, and the bits are those of a fresh evaluation at every row.
     """
     D, m = X.shape[1], len(rows)
-    followed = -(-m // 8) * 8  # whole words of eight flags
-    across = np.zeros((D, followed), dtype=np.float32)  # the rows, lying down
-    gram, lengths = np.empty((m, followed), dtype=np.float32), np.zeros(followed, dtype=np.float32)
-    K, pull_size = np.empty(followed, dtype=np.float32), 0.0
-    across[:, :m] = rows.T
-    for i in range(m):
-        lengths[i] = np.sqrt(_dot(rows[i], rows[i]))
-        pull_size += np.sqrt(_dot(pulls[i], pulls[i]))
-        _products(across, pulls[i], gram[i])
+    lengths = np.empty(m)
+    for r in range(m):
+        lengths[r] = np.sqrt(_dot(rows[r], rows[r]))
     for low in range(first, last, TILE):
         T = min(TILE, last - low)
-        theta_, total_, gradient = np.empty((D, T)), np.empty((D, T)), np.zeros((D, T))
+        theta_, total_, point = np.empty((D, T)), np.empty((D, T)), np.empty((D, T))
         theta_[:], total_[:] = theta[:, low : low + T], total[:, low : low + T]
-        M, P = np.empty((T, followed), dtype=np.float32), np.zeros((T, followed), dtype=np.float32)
-        wrong, flags, reach = np.zeros((T, m), dtype=np.bool_), np.zeros((T, followed), dtype=np.uint8), np.empty(T)
-        words = flags.view(np.uint64)
+        anchor, gradient, wrong = np.empty((D, T)), np.zeros((D, T)), np.zeros((m, T), dtype=np.int64)
+        near, n_near, radius, age = np.empty(m, dtype=np.int64), 0, 0.1, 0
         V, margin, slope, shrink = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T)
-        pull, carry, square = np.zeros(T), np.empty(T), np.empty(T)
+        pull, square = np.empty(T), np.empty(T)
         for i in range(len(X)):
             x, step = X[i], eta[i]
             if i % DRAWN == 0:
                 draw_multipliers(law, seed, first_row + i, low, V[: min(DRAWN, len(X) - i)])
-            if i % MEASURED == 0:
-                _measure(theta_, rows, across, pulls, gram, lengths, gradient, M, P, wrong, reach)
-                pull[:] = 0.0
             v = V[i % DRAWN]
-            length = np.sqrt(_dot(x, x))
-            damp = damping * length * length
-            _products(across, x, K)
+            if robust:
+                _average(total_, start, first_row + i, point)
+            else:
+                point[:] = theta_
+            if i == 0 or not _farthest(point, anchor, square) <= radius * radius:
+                if i > 0:  # balance the price of the near rows against that of measuring all
+                    radius *= 0.8 if n_near * age > m else 1.25
+                n_near, age = _list_near(point, rows, lengths, pulls, radius, wrong, gradient, margin, near), 0
+                anchor[:] = point
+            else:
+                for r in near[:n_near]:
+                    _measure(point, rows[r], pulls[r], wrong, r, gradient, margin)
+            age += 1
             _margins(x, theta_, margin)
             _derivatives(loss, y[i], margin, slope)
-            if not implicit:  # the penalty is measured before the loss step
+            damp = damping * _dot(x, x)
+            if not robust:
                 _penalty(theta_, gradient, pull, square)
             for b in range(T):
-                move = step * v[b]
-                shrink[b] = 1.0 - move * alpha
-                slope[b] *= move / (1.0 + damp * move)
-                carry[b] = shrink[b] * pull[b] if implicit else 2.0 * penalty * move * pull[b]
-                reach[b] += abs(slope[b]) * length + abs(carry[b]) * pull_size
+                shrink[b] = 1.0 - step * v[b] * alpha
+                slope[b] *= step * v[b] / (1.0 + damp * step * v[b])
             for j in range(D):
                 for b in range(T):
                     theta_[j, b] = shrink[b] * theta_[j, b] - slope[b] * x[j]
-            if not implicit:
-                _descend(theta_, carry, gradient)
-            for b in range(T):
-                _follow(b, shrink[b], slope[b], carry[b], DOUBT * reach[b], K, lengths, M, P, flags)
-            for b in range(T):
-                for word in range(words.shape[1]):
-                    if words[b, word] != 0:
-                        for r in range(8 * word, min(8 * word + 8, m)):
-                            if flags[b, r]:
-                                _settle(b, r, theta_, rows, pulls, gram, gradient, M, P, wrong)
-            if implicit:  # the penalty is measured after the loss step
+            if robust:
                 _penalty(theta_, gradient, pull, square)
-                for b in range(T):
-                    move = 2.0 * penalty * step * v[b]
-                    pull[b] *= move / (1.0 + move * square[b])
-                _descend(theta_, pull, gradient)
+            for b in range(T):
+                stiffness = 2.0 * penalty * step * v[b]
+                pull[b] *= stiffness / (1.0 + stiffness * square[b]) if robust else stiffness
             for j in range(D):
                 for b in range(T):
+                    theta_[j, b] -= pull[b] * gradient[j, b]
                     total_[j, b] += theta_[j, b]
         theta[:, low : low + T], total[:, low : low + T] = theta_, total_
 
 
 @compiled
-def _follow(
-    b: int, shrink: float, slope: float, carry: float, doubt: float, K: Any, lengths: Any, M: Any, P: Any, flags: Any
-) -> None:
-    """Move the margins of column b with its step; flag the rows of D' that changed sides or are too close to tell."""
-    f, g, h, e = np.float32(shrink), np.float32(slope), np.float32(carry), np.float32(doubt)
-    for i in range(len(K)):
-        before = M[b, i]
-        now = f * before - g * K[i] - h * P[b, i]
-        M[b, i] = now
-        flags[b, i] = not now * before > e * lengths[i] * abs(before)
+def _average(total: Any, start: Any, k: int, point: Any) -> None:
+    """Fill point (D, columns) with the average of the first k iterates and of the start, counted HEAD_START times."""
+    D, T = total.shape
+    share = 1.0 / (HEAD_START + k)
+    for j in range(D):
+        head = HEAD_START * start[j]
+        for b in range(T):
+            point[j, b] = (head + total[j, b]) * share
 
 
 @compiled
-def _settle(
-    b: int, i: int, theta: Any, rows: Any, pulls: Any, gram: Any, gradient: Any, M: Any, P: Any, wrong: Any
-) -> None:
-    """Measure row i of D' afresh in column b; if it changed sides, add or remove its pull."""
-    margin = 0.0
-    for j in range(len(theta)):
-        margin += rows[i, j] * theta[j, b]
-    M[b, i] = margin
-    if (margin < 0.0) != wrong[b, i]:
-        wrong[b, i] = margin < 0.0
-        sign = np.float32(1.0) if margin < 0.0 else np.float32(-1.0)
-        for j in range(len(theta)):
-            gradient[j, b] += sign * pulls[i, j]
-        for r in range(P.shape[1]):
-            P[b, r] += sign * gram[i, r]
-
-
-@compiled
-def _measure(
-    theta: Any, rows: Any, across: Any, pulls: Any, gram: Any, lengths: Any, gradient: Any, M: Any, P: Any, wrong: Any,
-    reach: Any,
-) -> None:  # fmt: skip
-    """Compute the margins M and the products P of all columns afresh."""
-    for b in range(theta.shape[1]):
-        column = theta[:, b].copy()
-        reach[b] = np.sqrt(_dot(column, column))
-        _products(across, column, M[b])
-        for i in range(len(rows)):
-            if (M[b, i] < 0.0) != wrong[b, i] or not abs(M[b, i]) > DOUBT * reach[b] * lengths[i]:
-                _settle(b, i, theta, rows, pulls, gram, gradient, M, P, wrong)
-        M[b, len(rows) :] = 1.0  # nothing there: never flagged
-        _products(across, gradient[:, b].copy(), P[b])
-
-
-@compiled
-def _products(across: Any, x: Any, out: Any) -> None:
-    """Fill out (m,) with the products of all rows of D' and x."""
-    out[:] = 0.0
-    for j in range(len(x)):
-        xj = np.float32(x[j])
-        for i in range(len(out)):
-            out[i] += across[j, i] * xj
-
-
-@compiled
-def _descend(theta: Any, pull: Any, gradient: Any) -> None:
-    """θ ← θ - pull ḡ in every column."""
-    D, T = theta.shape
+def _farthest(point: Any, anchor: Any, square: Any) -> float:
+    """Largest squared distance of a column from its anchor; NaN if a column overflowed."""
+    D, T = point.shape
+    square[:] = 0.0
     for j in range(D):
         for b in range(T):
-            theta[j, b] -= pull[b] * gradient[j, b]
+            square[b] += (point[j, b] - anchor[j, b]) ** 2
+    largest = 0.0
+    for b in range(T):
+        if not square[b] <= largest:
+            largest = square[b]
+    return largest
+
+
+@compiled
+def _measure(point: Any, row: Any, pull: Any, wrong: Any, r: int, gradient: Any, margin: Any) -> None:
+    """Measure row r of D'; in the columns where it changed sides, add or remove its pull."""
+    D, T = point.shape
+    _margins(row, point, margin)
+    changed = 0
+    for b in range(T):
+        changed += np.int64(margin[b] < 0.0) ^ wrong[r, b]
+    if changed > 0:
+        for b in range(T):
+            side = np.int64(margin[b] < 0.0)
+            if side != wrong[r, b]:
+                for j in range(D):
+                    gradient[j, b] += (side - wrong[r, b]) * pull[j]
+                wrong[r, b] = side
+
+
+@compiled
+def _list_near(
+    point: Any, rows: Any, lengths: Any, pulls: Any, radius: float, wrong: Any, gradient: Any, margin: Any, near: Any
+) -> int:
+    """Measure all rows; list those that can change sides while the point moves by ``radius``; return how many."""
+    D, T = point.shape
+    size = 0.0
+    for j in range(D):
+        for b in range(T):
+            size = max(size, abs(point[j, b]))
+    reach = radius * (1.0 + 1e-9) + 1e-12 * size * D  # rounding must not break the certificate
+    n_near = 0
+    for r in range(len(rows)):
+        _measure(point, rows[r], pulls[r], wrong, r, gradient, margin)
+        nearest = np.inf
+        for b in range(T):
+            nearest = min(nearest, abs(margin[b]))
+        if not nearest > lengths[r] * reach:
+            near[n_near] = r
+            n_near += 1
+    return n_near
 
 
 @compiled

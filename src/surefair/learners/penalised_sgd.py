@@ -5,11 +5,17 @@ For row k = 1, 2, … and each replicate b, with W_k = (x_k, y_k) and V = 1 for 
     θ_k = θ_{k-1} - η_k V_k^b (∇L(θ_{k-1}; W_k) + 2 R₂ g ḡ)      g = g(θ_{k-1}), ḡ = ∇g(θ_{k-1})
     θ̄_k = ((k-1) θ̄_{k-1} + θ_k) / k
 
-The curvature 2R₂‖ḡ‖² of the penalty is easily a hundred times the loss's, and a step that is stable for V = 1 need not
-be for V = 2. The robust form therefore takes the loss step to θ' first, and then the exact minimiser of
-½‖θ - θ'‖² + ηV R₂ (g + ḡᵀ(θ - θ'))², with g and ḡ at θ':
+Two things go wrong with it when R₂ is large, and the robust form mends them. (1) The curvature 2R₂‖ḡ‖² of the
+penalty is easily a hundred times the loss's, and a step that is stable for V = 1 need not be for V = 2: so take the
+loss step to θ' first, and then the exact minimiser of ½‖θ - θ'‖² + ηV R₂ (ḡᵀθ)²,
 
-    θ_k = θ' - 2ηV R₂ g / (1 + 2ηV R₂‖ḡ‖²) · ḡ                 (it needs V ≥ 0)
+    θ_k = θ' - 2ηV R₂ g / (1 + 2ηV R₂‖ḡ‖²) · ḡ     with g = ḡᵀθ'     (it needs V ≥ 0).
+
+(2) g is kinked, the iterates scatter around their average by √η, and the mean of a kinked function over a scattered
+point is not its value at the centre: the average settles where g is off by the order of η, many of its standard
+deviations when the penalty is stiff. So which rows of D' are on the wrong side, and hence ḡ, is judged at the
+running average (the start counting for HEAD_START rows), whose error enters only squared. The fixed point and the
+limit law stay the same.
 
 For the one-hot squared error R₂ counts twice (see losses.py).
 """
@@ -73,7 +79,7 @@ class PenalisedSGD:
         args = (
             np.ascontiguousarray(X), y, s.schedule.steps(state.k + 1, len(X)), state.k, LAWS[s.multipliers.law],
             np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping, self.form.rows, self.form.pulls,
-            s.effective_penalty, s.robust,
+            s.effective_penalty, s.start, s.robust,
         )  # fmt: skip
         kernels.on_threads(kernels.penalised_sgd, args, arrays, n_threads)
         return SGDState(state.k + len(X), *arrays)
@@ -86,13 +92,15 @@ class PenalisedSGD:
         step = s.schedule.steps(k, 1)[0] * s.multipliers.draw(state.k, 1, theta.shape[1])[0]
         loss_step = step / (1.0 + s.damping * (x @ x) * step)
         after = theta - loss_step * np.outer(x, s.loss.derivative(x @ theta, y)) - step * s.alpha * theta
-        at = after if s.robust else theta
-        gradient = self.form.gradient(at)
-        g = np.sum(gradient * at, axis=0)
         stiffness = 2.0 * s.effective_penalty * step
-        pull = stiffness * g
         if s.robust:
-            pull /= 1.0 + stiffness * np.sum(gradient**2, axis=0)
+            head = kernels.HEAD_START
+            gradient = self.form.gradient((head * s.start[:, None] + state.total) / (head + state.k))
+            g = np.sum(gradient * after, axis=0)
+            pull = stiffness * g / (1.0 + stiffness * np.sum(gradient**2, axis=0))
+        else:
+            gradient = self.form.gradient(theta)
+            pull = stiffness * np.sum(gradient * theta, axis=0)
         theta = after - pull * gradient
         return SGDState(k, theta, state.total + theta)
 

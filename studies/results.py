@@ -1,0 +1,52 @@
+"""How a study keeps its results: JSON for the docs, a table for the reader."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+from joblib import Parallel, delayed
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+FOLDER = Path(__file__).parents[1] / "docs" / "results"
+
+T = TypeVar("T")
+console = Console()
+
+
+def in_parallel(function: Any, items: Sequence[Any], title: str, quiet: bool = False) -> Iterator[Any]:
+    """Call the function on every item over two processes, with a progress bar on a terminal."""
+    found = Parallel(n_jobs=2, return_as="generator")(delayed(function)(item) for item in items)
+    shown = console.is_terminal and not quiet
+    yield from track(found, title, total=len(items), console=console, transient=True, disable=not shown)
+
+
+def keep(name: str, command: str, settings: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows as JSON and print them as a table."""
+    packages = {package: version(package) for package in ("surefair", "numpy", "numba", "scipy")}
+    result = {
+        "command": command,
+        "settings": settings,
+        "versions": packages | {"python": platform.python_version()},
+        "rows": list(rows),
+    }
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    console.print(as_table(f"{name}: {command}", rows))
+
+
+def as_table(title: str, rows: Iterable[dict[str, Any]]) -> Table:
+    """Rows as a table for the terminal."""
+    rows = list(rows)
+    table = Table(title=title)
+    for heading in rows[0]:
+        table.add_column(heading.replace("_", " "), justify="left" if isinstance(rows[0][heading], str) else "right")
+    for row in rows:
+        table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()))
+    return table

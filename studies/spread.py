@@ -1,0 +1,132 @@
+"""The spread of the bootstrap against the true one, by brute-force repetition.
+
+For each problem one constraint set of 1,000 rows is drawn and held fixed. Then R times: fresh rows, one fit with
+its replicates. The standard deviation of the R fits is the truth; the root mean square over repetitions of the
+replicates' standard deviation is what the bootstrap says. Their ratio is printed for every coefficient and for the
+gap on fixed evaluation rows.
+
+    python studies/spread.py [--repetitions R] [--rows N] [--loss LOSS] [PROBLEM ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import results
+
+import surefair as sf
+from surefair.counts import count
+
+N_CONSTRAINT, N_EVALUATION = 1_000, 20_000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A population and what is to be fair on it."""
+
+    load: Callable[[], Any]  # a stream, or a data set from which rows are drawn with replacement
+    criterion: str
+    penalty: float = 1.0
+    gap_bounds: tuple[float, float] = (0.8, 1.25)
+
+
+def data_folder() -> Path | None:
+    """Files beside the project where they stand; otherwise the loaders look where they always do."""
+    beside = Path(__file__).parents[2] / "shared" / "data"
+    return beside if beside.is_dir() and "SUREFAIR_DATA" not in os.environ else None
+
+
+COEF_BOUNDS = (0.8, 1.25)
+DISCRETE = (0.75, 1.35)  # the gap moves in jumps where features are discrete
+PROBLEMS = {
+    "synthetic DI": Problem(lambda: sf.datasets.SyntheticDI(seed=11), "demographic_parity"),
+    "synthetic DM, penalty 1": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "false_positive_rate", 1.0),
+    "synthetic DM, penalty 20": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "false_positive_rate", 20.0),
+    "synthetic DM, penalty 500": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "false_positive_rate", 500.0),
+    "Adult": Problem(lambda: sf.datasets.load_adult(data_folder()), "demographic_parity", 1.0, DISCRETE),
+    "COMPAS, penalty 300": Problem(
+        lambda: sf.datasets.load_compas(data_folder()), "false_positive_rate", 300.0, DISCRETE
+    ),
+}
+
+
+@cache
+def population(name: str) -> Any:
+    """Load a problem's stream or data set, once per process."""
+    return PROBLEMS[name].load()
+
+
+def draw(name: str, part: int, n: int) -> tuple[Any, Any, Any]:
+    """Rows of part 0 (constraint set), 1 (evaluation), 2, 3, … (repetitions)."""
+    source = population(name)
+    if hasattr(source, "rows"):
+        batch = source.rows(part * 1_000_000, n)
+        return batch.X, batch.y, batch.group
+    rows = np.random.default_rng([11, part]).integers(0, len(source), n)
+    return source.X.iloc[rows], source.y[rows], source.sensitive[rows]
+
+
+def repeat(task: tuple[str, str, int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """One repetition: coefficients, intercept and gap of the fit, and the standard deviations of its replicates."""
+    name, loss, repetition, n = task
+    problem = PROBLEMS[name]
+    X, y, z = draw(name, 2 + repetition, n)
+    clf = sf.FairClassifier(problem.criterion, loss, penalty=problem.penalty, random_state=repetition)
+    clf.fit(X, y, sensitive_features=z, constraint_set=draw(name, 0, N_CONSTRAINT))
+    theta = np.vstack(
+        [np.hstack([clf.coef_.T, clf.coef_replicates_.T]), np.r_[clf.intercept_, clf.intercept_replicates_]]
+    )
+    X, y, z = draw(name, 1, N_EVALUATION)
+    rows = np.column_stack([X, np.ones(len(y))])
+    truth, group = (y == clf.classes_[1]).astype(int), (z == clf.groups_[1]).astype(int)
+    rates = sf.CRITERIA[problem.criterion].rates(count(theta, rows, truth, group, 2))
+    values = np.vstack([theta, rates[:, 0] - rates[:, 1]])
+    return values[:, 0], values[:, 1:].std(axis=1, ddof=1)
+
+
+def spread(name: str, loss: str, repetitions: int, n: int, quiet: bool = False) -> dict[str, Any]:
+    """Ratios of the bootstrap's to the true standard deviation."""
+    tasks = [(name, loss, repetition, n) for repetition in range(repetitions)]
+    found = list(results.in_parallel(repeat, tasks, name, quiet))
+    fits, spreads = (np.array(column) for column in zip(*found, strict=True))
+    ratio = np.sqrt(np.mean(spreads**2, axis=0)) / fits.std(axis=0, ddof=1)
+    low, high = PROBLEMS[name].gap_bounds
+    held = COEF_BOUNDS[0] <= ratio[:-1].min() and ratio[:-1].max() <= COEF_BOUNDS[1] and low <= ratio[-1] <= high
+    return {
+        "problem": name,
+        "loss": loss,
+        "coefficients": len(ratio) - 1,
+        "lowest": float(ratio[:-1].min()),
+        "mean": float(ratio[:-1].mean()),
+        "highest": float(ratio[:-1].max()),
+        "gap": float(ratio[-1]),
+        "within_bounds": "yes" if held else "NO",
+    }
+
+
+def main() -> None:
+    """Run the study and keep its results."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("problems", nargs="*", choices=[[], *PROBLEMS])
+    parser.add_argument("--repetitions", type=int, default=400)
+    parser.add_argument("--rows", type=int, default=5_000)
+    parser.add_argument("--loss", nargs="*", default=["log_loss", "squared_error"])
+    parser.add_argument("--quiet", action="store_true")
+    args = parser.parse_args()
+    chosen = args.problems or list(PROBLEMS)
+    rows = [spread(name, loss, args.repetitions, args.rows, args.quiet) for loss in args.loss for name in chosen]
+    settings = {"repetitions": args.repetitions, "rows": args.rows, "n_constraint": N_CONSTRAINT, "n_replicates": 200}
+    results.keep("spread", "python studies/spread.py", settings, rows)
+    if any(row["within_bounds"] != "yes" for row in rows):
+        raise SystemExit("Some ratios are out of bounds.")
+
+
+if __name__ == "__main__":
+    main()

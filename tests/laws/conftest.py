@@ -1,0 +1,175 @@
+"""Problems on which the laws are tried: every criterion, loss and law of multipliers that the registries know.
+
+A test that asks for ``criterion``, ``loss`` or ``law`` is run for each of them, so a new file in a registry's folder
+needs no new test. ``problems`` is a hypothesis strategy for learners with rows to learn from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import sha1
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from surefair.criteria import CRITERIA, Criterion, Slab
+from surefair.kernels import TILE
+from surefair.learners import Settings, learner_for
+from surefair.losses import LOSSES, Loss
+from surefair.multipliers import LAWS, SIGNED_LAWS, Multipliers
+from surefair.schedules import PolynomialDecay
+
+COLUMNS = sorted({1, 2, 33, TILE - 1, TILE, TILE + 1, 128, 151})  # the fit and its replicates, across a tile's edge
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A learner, rows for it, and the constraint set its form was made from."""
+
+    learner: Any
+    X: np.ndarray  # (n, D)
+    y: np.ndarray  # (n,)
+    n_columns: int
+    criterion: Criterion | None
+    constraint_set: tuple[np.ndarray, np.ndarray, np.ndarray]  # X, y = ±1, group = 0 or 1
+
+    def state(self, cuts=(), n_threads=1, n_columns=None):
+        """State after all rows, fed in batches that end at the cuts."""
+        state = self.learner.init(n_columns or self.n_columns)
+        for low, high in pairwise([0, *sorted(cuts), len(self.X)]):
+            state = self.learner.step(state, self.X[low:high], self.y[low:high], n_threads)
+        return state
+
+    def reference_state(self):
+        """State after all rows by plain NumPy."""
+        state = self.learner.init(self.n_columns)
+        for x, y in zip(self.X, self.y, strict=True):
+            state = self.learner.reference_step(state, x, y)
+        return state
+
+    def mean(self):
+        """Averaged iterates after all rows, shape (D, columns)."""
+        return self.learner.mean(self.state())
+
+    def part(self, low, high):
+        """The same learner with some of the rows."""
+        return replace(self, X=self.X[low:high], y=self.y[low:high])
+
+    def relabelled(self):
+        """The same problem with the two groups' codes swapped."""
+        X, y, group = self.constraint_set
+        form = self.criterion.constrain(X, y, 1 - group)
+        return replace(self, learner=replace(self.learner, form=form), constraint_set=(X, y, 1 - group))
+
+
+def make_problem(
+    criterion: Criterion | None,
+    loss: Loss,
+    law: str,
+    seed: int,
+    *,
+    D: int = 4,
+    n_rows: int = 40,
+    n_constraint: int = 30,
+    n_columns: int = 5,
+    robust: bool = False,
+    start: bool = False,
+    tied: bool = False,
+    alpha: float = 1e-4,
+    eta0: float = 0.3,
+    penalty: float = 2.0,
+    tolerance: float = 0.01,
+) -> Problem:
+    """Return a random problem; ``tied`` features take few values, so that margins of exactly 0 are common."""
+    rng = np.random.default_rng(seed)
+
+    def features(n):
+        return rng.integers(-2, 3, size=(n, D)) / 2.0 if tied else rng.normal(size=(n, D)) / np.sqrt(D)
+
+    def labels(n):
+        return 2.0 * rng.integers(2, size=n) - 1.0
+
+    X, y, group = features(n_constraint), labels(n_constraint), rng.integers(2, size=n_constraint)
+    y[:4], group[:4] = [1.0, 1.0, -1.0, -1.0], [0, 1, 0, 1]  # both groups with both labels
+    form = Slab(np.zeros(D)) if criterion is None else criterion.constrain(X, y, group)
+    settings = Settings(
+        loss=loss,
+        alpha=alpha,
+        tolerance=tolerance,
+        penalty=penalty,
+        schedule=PolynomialDecay(eta0, 0.501),
+        multipliers=Multipliers(law, int(rng.integers(2**63))),
+        start=rng.normal(size=D) if start else np.zeros(D),
+        robust=robust and (isinstance(form, Slab) or law not in SIGNED_LAWS),  # an implicit penalty step needs V ≥ 0
+    )
+    return Problem(learner_for(settings, form), features(n_rows), labels(n_rows), n_columns, criterion, (X, y, group))
+
+
+@st.composite
+def draw_problem(draw, criterion, loss, law=None, **fixed):
+    """Draw everything that is not fixed."""
+    free = {
+        "D": st.integers(1, 9),
+        "n_rows": st.integers(1, 80),
+        "n_constraint": st.integers(4, 80),
+        "n_columns": st.sampled_from(COLUMNS),
+        "robust": st.booleans(),
+        "start": st.booleans(),
+        "alpha": st.sampled_from([0.0, 1e-4, 0.1]),
+        "eta0": st.sampled_from([0.05, 0.5]),
+        "penalty": st.sampled_from([0.0, 0.5, 5.0]),
+        "tolerance": st.sampled_from([0.0, 0.002, 0.3]),
+    }
+    chosen = fixed | {name: draw(strategy) for name, strategy in free.items() if name not in fixed}
+    law = law or draw(st.sampled_from(sorted(LAWS)))
+    return make_problem(criterion, loss, law, draw(st.integers(0, 2**32 - 1)), **chosen)
+
+
+def assert_close_columns(found, expected, rtol):
+    """Every column agrees, relative to its largest entry (and to 1, where it should be 0 but for rounding)."""
+    scale = np.abs(expected).max(axis=0, initial=0.0)
+    np.testing.assert_array_less(np.abs(found - expected), np.broadcast_to(rtol * scale + 1e-14, expected.shape))
+
+
+def state_bits(state, n_columns=None):
+    """Digests of a state's bits, of its first columns where a number is given."""
+    k, *arrays = state
+    return k, *(sha1(array[..., :n_columns].tobytes()).hexdigest() for array in arrays)
+
+
+@pytest.fixture(scope="session", params=[*CRITERIA.values(), None], ids=[*CRITERIA, "no_criterion"])
+def criterion(request):
+    return request.param
+
+
+@pytest.fixture(scope="session", params=LOSSES.values(), ids=LOSSES)
+def loss(request):
+    return request.param
+
+
+@pytest.fixture(scope="session", params=LAWS)
+def law(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def problems():
+    return draw_problem
+
+
+@pytest.fixture(scope="session")
+def problem():
+    return make_problem
+
+
+@pytest.fixture(scope="session")
+def assert_close():
+    return assert_close_columns
+
+
+@pytest.fixture(scope="session")
+def bits():
+    return state_bits

@@ -1,0 +1,54 @@
+"""States of shards merge: in any order, in any grouping, and the mean is the mean over all rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROUNDING = 1e-12
+
+
+def shards(p):
+    """The learner and its states after three unequal parts of the rows, each from the start."""
+    n = len(p.X)
+    return p.learner, [p.part(*span).state() for span in [(0, n // 5), (n // 5, n // 2), (n // 2, n)]]
+
+
+def points(learner, state, p):
+    """What the state stands for: its mean, and its mean after one more row."""
+    return learner.mean(state), learner.mean(learner.step(state, p.X[:1], p.y[:1]))
+
+
+@given(data=st.data())
+def test_merge_is_commutative_and_associative(problems, criterion, loss, data, assert_close):
+    p = data.draw(problems(criterion, loss, start=True))
+    learner, (a, b, c) = shards(p)
+    merge = learner.merge
+    for found, expected in [(merge(a, b), merge(b, a)), (merge(merge(a, b), c), merge(a, merge(b, c)))]:
+        assert found.k == expected.k
+        for left, right in zip(points(learner, found, p), points(learner, expected, p), strict=True):
+            assert_close(left, right, ROUNDING)
+
+
+@given(data=st.data())
+def test_a_state_before_its_first_row_merges_to_nothing(problems, criterion, loss, data, assert_close):
+    p = data.draw(problems(criterion, loss, start=True))
+    learner, state, fresh = p.learner, p.state(), p.learner.init(p.n_columns)
+    for merged in (learner.merge(state, fresh), learner.merge(fresh, state)):
+        assert merged.k == state.k
+        for left, right in zip(points(learner, merged, p), points(learner, state, p), strict=True):
+            assert_close(left, right, ROUNDING)
+    nothing = learner.merge(fresh, fresh)
+    assert nothing.k == 0
+    assert np.array_equal(learner.mean(nothing), learner.mean(fresh))
+
+
+@given(data=st.data())
+def test_the_mean_is_weighted_by_rows(problems, criterion, loss, data, assert_close):
+    p = data.draw(problems(criterion, loss))
+    learner, states = shards(p)
+    merged = learner.merge(learner.merge(states[0], states[1]), states[2])
+    expected = sum(state.k * learner.mean(state) for state in states) / len(p.X)
+    assert merged.k == len(p.X)
+    assert_close(learner.mean(merged), expected, ROUNDING)

@@ -1,0 +1,68 @@
+"""The kernels do what ``reference_step`` says, for every loss, criterion, shape and law of multipliers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from surefair.criteria import CRITERIA
+from surefair.kernels import FOLD
+from surefair.learners import LEARNERS
+
+ROUNDING = 1e-10
+
+
+@settings(max_examples=5)
+@given(data=st.data())
+def test_step_equals_reference_step(problems, criterion, loss, law, data, assert_close):
+    p = data.draw(problems(criterion, loss, law))
+    state, reference = p.state(), p.reference_state()
+    assert state.k == reference.k == len(p.X)
+    assert_close(p.learner.mean(state), p.learner.mean(reference), ROUNDING)
+
+
+@pytest.mark.parametrize("robust", [False, True], ids=["explicit", "robust"])
+def test_step_equals_reference_step_past_every_edge(problem, criterion, loss, robust, assert_close):
+    p = problem(
+        criterion, loss, "exponential", seed=1, D=9, n_rows=2 * FOLD + 90, n_constraint=200, n_columns=101,
+        robust=robust, start=True,
+    )  # fmt: skip
+    assert_close(p.mean(), p.learner.mean(p.reference_state()), ROUNDING)
+
+
+def test_a_reference_step_continues_a_step(problem, criterion, loss, assert_close):
+    p = problem(criterion, loss, "poisson", seed=2, start=True)
+    state = p.part(0, 25).state()
+    for x, y in zip(p.X[25:], p.y[25:], strict=True):
+        state = p.learner.reference_step(state, x, y)
+    assert_close(p.learner.mean(state), p.mean(), ROUNDING)
+
+
+@pytest.mark.parametrize("robust", [False, True], ids=["explicit", "robust"])
+def test_a_ridge_step_that_reaches_zero_is_a_step_like_any_other(problem, criterion, loss, robust, assert_close):
+    # with α = 1 and η₁ = 0.5 the first row of a replicate with V = 2 shrinks θ by 1 - ηVα = 0
+    p = problem(criterion, loss, "two_point", seed=3, alpha=1.0, eta0=0.5, robust=robust, start=True, n_columns=9)
+    assert_close(p.mean(), p.learner.mean(p.reference_state()), ROUNDING)
+
+
+def test_before_the_first_row_the_mean_is_the_start(problem, criterion, loss):
+    p = problem(criterion, loss, "two_point", seed=4, start=True, tolerance=100.0)
+    start = p.learner.settings.start[:, None]
+    assert np.array_equal(p.learner.mean(p.learner.init(7)), np.repeat(start, 7, axis=1))
+
+
+def test_a_step_leaves_the_state_it_was_given_alone(problem, criterion, loss, bits):
+    p = problem(criterion, loss, "two_point", seed=5, start=True)
+    state = p.state()
+    before = bits(state)
+    p.learner.step(state, p.X, p.y)
+    p.learner.reference_step(state, p.X[0], p.y[0])
+    p.learner.merge(state, state)
+    assert bits(state) == before
+
+
+def test_every_learner_serves_a_criterion(problem, loss):
+    served = {type(problem(criterion, loss, "two_point", seed=0).learner) for criterion in CRITERIA.values()}
+    assert served == set(LEARNERS.values())

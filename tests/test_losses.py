@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from surefair.losses import LOSSES
+
+MARGINS = np.linspace(-6.0, 6.0, 101)
+STEP = 1e-5
+
+every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+both_labels = pytest.mark.parametrize("y", [-1.0, 1.0])
+
+
+def slope(function, y):
+    return (function(MARGINS + STEP, y) - function(MARGINS - STEP, y)) / (2.0 * STEP)
+
+
+@every_loss
+@both_labels
+def test_derivatives_are_slopes(loss, y):
+    np.testing.assert_allclose(loss.derivative(MARGINS, y), slope(loss.value, y), atol=1e-8)
+    np.testing.assert_allclose(loss.curvature(MARGINS, y), slope(loss.derivative, y), atol=1e-8)
+
+
+@every_loss
+@both_labels
+def test_losses_are_convex_and_no_more_curved_than_they_say(loss, y):
+    curvature = loss.curvature(np.linspace(-50.0, 50.0, 1001), y)
+    assert np.all(curvature >= 0.0)
+    assert curvature.max() == pytest.approx(loss.max_curvature)
+
+
+@every_loss
+def test_losses_are_the_same_seen_from_either_label(loss):
+    np.testing.assert_allclose(loss.value(MARGINS, 1.0), loss.value(-MARGINS, -1.0))
+    np.testing.assert_allclose(loss.derivative(MARGINS, 1.0), -loss.derivative(-MARGINS, -1.0))
+
+
+@every_loss
+def test_probabilities_rise_from_0_to_1_through_one_half(loss):
+    p = loss.probability(MARGINS)
+    assert np.all(np.diff(p) >= 0.0)
+    assert p.min() >= 0.0
+    assert p.max() <= 1.0
+    assert loss.probability(np.zeros(1)).tolist() == [0.5]
+
+
+@every_loss
+@both_labels
+def test_enormous_margins_overflow_nothing(loss, y):
+    far = np.array([-1e6, 1e6])
+    for function in (loss.value, loss.derivative, loss.curvature):
+        assert np.isfinite(function(far, y)).all()
+
+
+def test_names_and_codes_tell_losses_apart():
+    assert [loss.name for loss in LOSSES.values()] == list(LOSSES)
+    assert len({loss.code for loss in LOSSES.values()}) == len(LOSSES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -17,12 +18,12 @@ from rich.table import Table
 FOLDER = Path(__file__).parents[1] / "docs" / "results"
 
 T = TypeVar("T")
-console = Console()
+console = Console(width=None if sys.stdout.isatty() else 120)
 
 
 def in_parallel(function: Any, items: Sequence[Any], title: str, quiet: bool = False) -> Iterator[Any]:
-    """Call the function on every item over two processes, with a progress bar on a terminal."""
-    found = Parallel(n_jobs=2, return_as="generator")(delayed(function)(item) for item in items)
+    """Call the function on every item on two threads, with a progress bar on a terminal."""
+    found = Parallel(n_jobs=2, prefer="threads", return_as="generator")(delayed(function)(item) for item in items)
     shown = console.is_terminal and not quiet
     yield from track(found, title, total=len(items), console=console, transient=True, disable=not shown)
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from surefair.criteria import get_criterion
 from surefair.estimators import FairClassifier
 from surefair.fits import Rows, assemble
-from surefair.intervals import get_criterion
 from surefair.learners import LEARNERS
 from surefair.schedules import PolynomialDecay
 
@@ -43,9 +43,10 @@ def save(clf: FairClassifier, path: str | os.PathLike[str]) -> None:
     >>> import surefair as sf
     >>> data = sf.datasets.SyntheticDI(seed=0).sample(2_000)
     >>> clf = sf.FairClassifier(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive)
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> save(clf, folder.name + "/clf.npz")
-    >>> bool((load(folder.name + "/clf.npz").coef_ == clf.coef_).all())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(clf, folder + "/clf.npz")
+    ...     again = load(folder + "/clf.npz")
+    >>> bool((again.coef_ == clf.coef_).all())
     True
     """
     meta, arrays = _export(clf)

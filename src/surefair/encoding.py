@@ -42,9 +42,7 @@ class Levels:
 
     def codes(self, column: Column) -> NDArray[np.int64]:
         """Code of each entry; a value that was not declared is an error."""
-        found, inverse = np.unique(column, return_inverse=True) if column.dtype != object else (None, None)
-        if found is None or inverse is None:
-            found, inverse = Levels.of(column, self.what).values, None
+        found = Levels.of(column, self.what).values
         known = {value: code for code, value in enumerate(self.values.tolist())}
         unknown = [value for value in found.tolist() if value not in known]
         if unknown:
@@ -52,9 +50,8 @@ class Levels:
                 f"The {self.what} column contains {_listed(unknown)}, never declared before: the {self.what}s are "
                 f"{_listed(self.values.tolist())}. Drop those rows, or fit afresh with every {self.what} declared."
             )
-        if inverse is not None:
-            return np.asarray([known[value] for value in found.tolist()], dtype=np.int64)[inverse]
-        return np.fromiter((known[value] for value in column.tolist()), dtype=np.int64, count=len(column))
+        codes = np.array([known[value] for value in found.tolist()], dtype=np.int64)
+        return codes[np.searchsorted(found, column)]
 
     def two(self) -> Levels:
         """The same, if there are exactly two."""

@@ -15,22 +15,13 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from surefair.criteria import Criterion
+from surefair.criteria import Criterion, get_criterion
 from surefair.encoding import Levels
 from surefair.fits import Fit, Problem, Rows, begin, fit_all, with_ones
-from surefair.intervals import (
-    METHODS,
-    SOURCES,
-    Interval,
-    check_level,
-    gap_interval,
-    get_criterion,
-    limits,
-    one_of,
-    reweigh,
-)
+from surefair.intervals import METHODS, SOURCES, Interval, check_level, gap_interval, limits, reweigh
 from surefair.losses import LOSSES
 from surefair.multipliers import LAWS, Multipliers
+from surefair.names import one_of
 from surefair.schedules import PolynomialDecay
 from surefair.streams import FloatArray, as_column, as_table, make_frame, same_length
 
@@ -92,7 +83,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> clf = sf.FairClassifier(random_state=0).fit(train.X, train.y, sensitive_features=train.sensitive)
     >>> interval = clf.fairness_interval(test.X, test.y, sensitive_features=test.sensitive)
     >>> round(interval.estimate, 2), round(interval.low, 2), round(interval.high, 2)
-    (0.02, 0.0, 0.08)
+    (0.04, 0.0, 0.1)
     """
 
     def __init__(
@@ -486,9 +477,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _problem(self) -> Problem:
         """Return the parameters with names looked up; without groups there is no constraint."""
-        constrained = self.criterion is not None and self.groups_ is not None
         return Problem(
-            criterion=get_criterion(self.criterion) if constrained else None,
+            criterion=None if self.criterion is None or self.groups_ is None else get_criterion(self.criterion),
             groups=() if self.groups_ is None else tuple(self.groups_.tolist()),
             loss=LOSSES[self.loss],
             tolerance=float(self.tolerance),

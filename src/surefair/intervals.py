@@ -12,8 +12,6 @@ a cell that happens to be empty would claim to be empty for certain.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +22,10 @@ from scipy.special import gammaincinv
 from scipy.stats import norm
 
 from surefair.counts import Counts, count_decisions
-from surefair.criteria import CRITERIA, Criterion
+from surefair.criteria import Criterion, get_criterion
 from surefair.encoding import Levels
 from surefair.multipliers import EVALUATION, uniforms
+from surefair.names import one_of
 from surefair.streams import FloatArray, as_column, make_frame, same_length
 
 SOURCES = {
@@ -98,27 +97,6 @@ def _plain(value: Any) -> Any:
     """Convert a NumPy scalar to Python's own type, and NaN to None."""
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and np.isnan(value) else value
-
-
-def one_of(name: Any, known: Iterable[str], what: str) -> str:
-    """Return the name if it is known; otherwise say which names are, close ones first.
-
-    Examples
-    --------
-    >>> one_of("training", SOURCES, "source")
-    'training'
-    """
-    known = list(known)
-    if isinstance(name, str) and name in known:
-        return name
-    close = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"Did you mean {close[0]!r}? " if close else ""
-    raise ValueError(f"Unknown {what}: {name!r}. {hint}Known: {', '.join(map(repr, known))}.")
-
-
-def get_criterion(criterion: Any, what: str = "criterion") -> Criterion:
-    """Return a criterion by name, or as it is."""
-    return criterion if isinstance(criterion, Criterion) else CRITERIA[one_of(criterion, CRITERIA, what)]
 
 
 def check_level(confidence_level: float) -> float:
@@ -287,7 +265,7 @@ def fairness_interval(
     ...     sensitive_features=["a", "a", "a", "a", "b", "b", "b", "b"] * 20,
     ... )
     >>> round(interval.estimate, 2), round(interval.low, 2), round(interval.high, 2)
-    (0.5, 0.35, 0.62)
+    (0.5, 0.35, 0.61)
     """
     criterion = get_criterion(metric, "metric")
     one_of(method, METHODS, "method")

@@ -14,6 +14,11 @@ from surefair.streams import Batch
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # told apart by colour-blind people, too (Okabe and Ito)
 
 
+def panels(n: int) -> tuple[Any, Any]:
+    """Figure with n panels one above the other, and its axes."""
+    return plt.subplots(n, figsize=(7.0, 3.2 * n), layout="constrained")
+
+
 class IntervalPathDisplay:
     """The interval for the unfairness along a stream.
 
@@ -22,7 +27,7 @@ class IntervalPathDisplay:
     rows : sequence of int
         Rows seen at each look.
     paths : mapping of str to sequence of Interval
-        One path per model.
+        Paths by name, each with one interval per look: of several sources, say, or several models.
 
     Attributes
     ----------
@@ -64,7 +69,7 @@ class IntervalPathDisplay:
         return cls(rows, {str(estimator.criterion): path}).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw one band and line per model.
+        """Draw the first path as a line in a band, the others by dashed limits.
 
         Parameters
         ----------
@@ -73,18 +78,19 @@ class IntervalPathDisplay:
         """
         if ax is None:
             ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")[1]
-        for colour, (name, path) in zip(COLOURS, self.paths.items(), strict=False):
+        for i, (colour, (name, path)) in enumerate(zip(COLOURS, self.paths.items(), strict=False)):
             low, high = [interval.low for interval in path], [interval.high for interval in path]
-            ax.fill_between(self.rows, low, high, color=colour, alpha=0.2, linewidth=0)
-            ax.plot(self.rows, [interval.estimate for interval in path], color=colour, label=name)
+            if i == 0:
+                ax.fill_between(self.rows, low, high, color=colour, alpha=0.25, linewidth=0, label=f"{name} interval")
+                ax.plot(self.rows, [interval.estimate for interval in path], color=colour, label="estimate")
+            else:
+                ax.plot(self.rows, low, color=colour, linestyle="--", label=f"{name} interval")
+                ax.plot(self.rows, high, color=colour, linestyle="--")
         first = next(iter(self.paths.values()))[0]
-        ax.set(
-            xlabel="rows seen",
-            ylabel=f"unfairness: {first.metric.replace('_', ' ')} difference",
-            xlim=(self.rows[0], self.rows[-1]),
-        )
-        ax.set_ylim(bottom=0.0)
-        ax.set_title(f"{first.confidence_level:.0%} interval at each single look ({first.source})", fontsize="medium")
+        ax.set(xscale="log", xlabel="rows seen", xlim=(self.rows[0], self.rows[-1]))
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        ax.set_ylabel(f"unfairness\n({first.metric.replace('_', ' ')} difference)")
+        ax.set_title(f"{first.confidence_level:.0%} intervals, each for a single look", fontsize="medium")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False)
         self.ax_, self.figure_ = ax, ax.figure

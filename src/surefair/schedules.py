@@ -1,7 +1,7 @@
 """Step sizes η_k, and the coordinates in which the automatic ones are good.
 
 >>> PolynomialDecay(0.5, 0.501).steps(first=1, n=3)
-array([0.5       , 0.35330843, 0.28836006])
+array([0.5       , 0.35330841, 0.28835817])
 """
 
 from __future__ import annotations

@@ -14,7 +14,10 @@ from surefair.estimators import FairClassifier
 from surefair.intervals import SOURCES, Interval
 
 BATCH = 2_000
-MODELS = {"unconstrained": None, "fair": "demographic_parity"}
+MODELS = {"unconstrained": None, "constrained": "demographic_parity"}
+DRAWN = ("total", "training")
+
+Paths = dict[str, dict[str, list[Interval]]]  # by model, then by source
 
 
 @click.command("demo")
@@ -35,7 +38,7 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
     test = stream.rows(10**9, 10_000)
     models = {name: FairClassifier(criterion=criterion, random_state=seed) for name, criterion in MODELS.items()}
     looks: list[int] = []
-    paths: dict[str, list[Interval]] = {name: [] for name in models}
+    paths: Paths = {name: {source: [] for source in DRAWN} for name in models}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
         task = progress.add_task("rows", total=rows)
@@ -44,7 +47,8 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
                 break
             for name, model in models.items():
                 model.partial_fit(batch.X, batch.y, sensitive_features=batch.group)
-                paths[name].append(model.fairness_interval(test.X, test.y, sensitive_features=test.group))
+                for source, path in paths[name].items():
+                    path.append(model.fairness_interval(test.X, test.y, sensitive_features=test.group, source=source))
             looks.append(batch.first_row + batch.n_rows)
             progress.update(task, completed=min(looks[-1], rows))
     table = Table(title=f"Demographic parity after {looks[-1]:,} rows: 95 % intervals")
@@ -62,11 +66,14 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
     console.print(f"Picture: {_draw(looks, paths, out)}", highlight=False, soft_wrap=True)
 
 
-def _draw(looks: list[int], paths: dict[str, list[Interval]], out: Path) -> Path:
-    """Save the picture of the paths and return where it is."""
-    from surefair.plotting import IntervalPathDisplay  # matplotlib is slow to import
+def _draw(looks: list[int], paths: Paths, out: Path) -> Path:
+    """Save a picture with one panel per model and return where it is."""
+    from surefair.plotting import IntervalPathDisplay, panels  # matplotlib is slow to import
 
     out.mkdir(parents=True, exist_ok=True)
+    figure, axes = panels(len(paths))
+    for ax, (name, by_source) in zip(axes, paths.items(), strict=True):
+        IntervalPathDisplay(looks, by_source).plot(ax).ax_.set_title(f"{name} classifier", fontsize="medium")
     path = out / "interval.png"
-    IntervalPathDisplay(looks, paths).plot().figure_.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150)
     return path

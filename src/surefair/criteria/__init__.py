@@ -10,11 +10,23 @@ import importlib
 import pkgutil
 
 from surefair.criteria._criterion import Criterion, Form, Slab, SquaredPenalty
+from surefair.names import one_of
 
-__all__ = ["CRITERIA", "Criterion", "Form", "Slab", "SquaredPenalty"]
+__all__ = ["CRITERIA", "Criterion", "Form", "Slab", "SquaredPenalty", "get_criterion"]
 
 CRITERIA: dict[str, Criterion] = {
     found.name: importlib.import_module(f"{__name__}.{found.name}").CRITERION
     for found in pkgutil.iter_modules(__path__)
     if not found.name.startswith("_")
 }
+
+
+def get_criterion(criterion: str | Criterion, what: str = "criterion") -> Criterion:
+    """Return a criterion by name, or as it is.
+
+    Examples
+    --------
+    >>> get_criterion("error_rate").rate
+    'share of wrong decisions'
+    """
+    return criterion if isinstance(criterion, Criterion) else CRITERIA[one_of(criterion, CRITERIA, what)]

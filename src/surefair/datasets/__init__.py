@@ -12,7 +12,6 @@ module's ``DATASET`` is its loader, a function that returns a `Dataset`. Adding 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from typing import Any
@@ -22,6 +21,7 @@ from surefair.datasets.adult import load_adult
 from surefair.datasets.compas import load_compas
 from surefair.datasets.synthetic_di import SyntheticDI
 from surefair.datasets.synthetic_dm import SyntheticDM
+from surefair.names import one_of
 
 __all__ = ["Dataset", "SyntheticDI", "SyntheticDM", "load", "load_adult", "load_compas", "names"]
 
@@ -60,12 +60,8 @@ def load(name: str, **options: Any) -> Dataset:
 
     >>> load("adults")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: There is no data set 'adults'. Did you mean 'adult'? Available: adult, compas, ...
+    ValueError: Unknown data set: 'adults'. Did you mean 'adult'? Known: 'adult', 'compas', ...
     """
-    if name not in names():
-        close = " or ".join(repr(match) for match in difflib.get_close_matches(name, names()))
-        hint = f" Did you mean {close}?" if close else ""
-        raise ValueError(f"There is no data set {name!r}.{hint} Available: {', '.join(names())}.")
-    module = importlib.import_module(f"{__name__}.{name}")
+    module = importlib.import_module(f"{__name__}.{one_of(name, names(), 'data set')}")
     dataset: Dataset = module.DATASET(**options)
     return dataset

@@ -55,9 +55,9 @@ class DualAveraging:
     ... )
     >>> X, y = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]]), np.array([1.0, -1.0, 1.0])
     >>> state = learner.step(learner.init(4), X, y)
-    >>> learner.mean(state).round(3)[:, :2]
-    array([[0.189, 0.   ],
-           [0.567, 0.   ]])
+    >>> learner.mean(state).round(3)[:, [0, 2]]
+    array([[0.25 , 0.483],
+           [0.749, 1.449]])
     """
 
     settings: Settings

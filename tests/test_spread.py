@@ -1,7 +1,7 @@
 """The bootstrap's spread is the true spread: a small version of studies/spread.py.
 
-With R repetitions the true standard deviation is known up to a factor whose square is chi-square(R - 1) / (R - 1); the bounds
-0.8 and 1.25 of the full study are widened by its quantiles at 1 in 10,000, and no further.
+With R repetitions the true standard deviation is known up to a factor whose square is chi-square(R - 1) / (R - 1); the
+bounds 0.8 and 1.25 of the full study are widened by its quantiles at 1 in 10,000, and no further.
 """
 
 import numpy as np

@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefair.criteria import get_criterion
+from surefair.criteria import CRITERIA, get_criterion
 from surefair.estimators import FairClassifier
 from surefair.fits import Rows, assemble
 from surefair.learners import LEARNERS
@@ -43,7 +42,8 @@ def save(clf: FairClassifier, path: str | os.PathLike[str]) -> None:
     >>> import surefair as sf
     >>> data = sf.datasets.SyntheticDI(seed=0).sample(2_000)
     >>> clf = sf.FairClassifier(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive)
-    >>> with tempfile.TemporaryDirectory() as folder:
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
     ...     save(clf, folder + "/clf.npz")
     ...     again = load(folder + "/clf.npz")
     >>> bool((again.coef_ == clf.coef_).all())
@@ -53,15 +53,15 @@ def save(clf: FairClassifier, path: str | os.PathLike[str]) -> None:
     meta |= {"format": FORMAT, "version": VERSION, "sha256": {name: _sha256(array) for name, array in arrays.items()}}
     text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
     path = Path(path)
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    scratch = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with scratch.open("xb") as file:
             np.savez(file, allow_pickle=False, meta=text, meta_sha256=np.array(_sha256(text)), **arrays)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(scratch, path)
+        scratch.replace(path)
     except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+        scratch.unlink(missing_ok=True)
         raise
 
 
@@ -77,14 +77,14 @@ def load(path: str | os.PathLike[str]) -> FairClassifier:
     FairClassifier
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays: Arrays = {name: archive[name] for name in archive.files}
         text = arrays.pop("meta")
         intact = str(arrays.pop("meta_sha256")) == _sha256(text)
         meta = json.loads(text.tobytes())
     except FileNotFoundError:
         raise
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # zipfile and NumPy raise a dozen kinds for a damaged file
         raise ValueError(f"{os.fspath(path)!r} is not a surefair file, or it is damaged ({error}).") from error
     if meta.get("format") != FORMAT or meta.get("version", 0) > VERSION:
         raise ValueError(
@@ -109,7 +109,7 @@ def _export(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
     params = clf.get_params(deep=False)
     if params["criterion"] is not None:
         criterion = get_criterion(params["criterion"])
-        if criterion is not get_criterion(criterion.name):
+        if criterion != CRITERIA.get(criterion.name):
             raise ValueError(f"The criterion {criterion.name!r} is an object of your own, which a file cannot hold.")
         params["criterion"] = criterion.name
     if isinstance(params["step_size"], PolynomialDecay):

@@ -5,12 +5,17 @@ The estimator checks what comes in, and every refusal happens before anything ha
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,6 +29,8 @@ from surefair.multipliers import LAWS, Multipliers
 from surefair.names import one_of
 from surefair.schedules import PolynomialDecay
 from surefair.streams import FloatArray, as_column, as_table, make_frame, same_length
+
+DIVERGED = "the fit or some replicates diverged: the step is too large for this problem"
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -144,6 +151,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{new.classes_.tolist()}."
             )
         new._fit = fit_all(new._problem(), rows, given, self.n_constraint, effective_n_jobs(self.n_jobs))
+        _warn_if_diverged(new._fit)
         return self._become(new)
 
     def partial_fit(
@@ -168,6 +176,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         new = self._copy()
         if not hasattr(self, "classes_"):
+            if _n_rows(X) == 0:
+                return self
             rows, given = new._declare(X, y, sensitive_features, constraint_set, classes)
             if len(new.classes_) == 1:
                 raise ValueError(
@@ -184,11 +194,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if new._fit is None:
             rows = rows if new._waiting is None else new._waiting.followed_by(rows)
             if rows.n < self.n_constraint:
-                new._waiting = rows
+                new._waiting = rows.copy()
                 return self._become(new)
             new._waiting, new._fit = None, begin(new._problem(), rows.part(0, self.n_constraint))
             rows = rows.part(self.n_constraint)
         new._fit = new._fit.learn(rows, effective_n_jobs(self.n_jobs))
+        _warn_if_diverged(new._fit)
         return self._become(new)
 
     def merge(self, other: FairClassifier) -> Self:
@@ -211,10 +222,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("Both fits must have their constraint set complete before they can be merged.")
         mine, theirs = self.get_params(), other.get_params()
         differ = [name for name in mine if name not in {"n_jobs", "random_state"} and mine[name] != theirs[name]]
-        learnt = ("classes_", "groups_", "n_features_in_")
-        differ += [name for name in learnt if not np.array_equal(getattr(self, name), getattr(other, name))]
+        learnt = ("classes_", "groups_", "n_features_in_", "feature_names_in_")
+        differ += [name for name in learnt if not _same(getattr(self, name, None), getattr(other, name, None))]
         sets = zip(self._fit.constraint_set, other._fit.constraint_set, strict=True)
-        if not differ and not all(np.array_equal(a, b) for a, b in sets):
+        if not differ and not all(_same(a, b) for a, b in sets):
             differ.append("constraint_set")
         if differ:
             raise ValueError(
@@ -345,11 +356,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = self._check_rows(X, y, None)
         if same_length(X=rows.X, sensitive_features=column) == 0:
             raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
-        counts = self._answer().decisions(rows._replace(group=groups.two().codes(column)), source)
+        fit = self._answer()
+        counts = fit.decisions(rows._replace(group=groups.two().codes(column)), source)
         replicates = reweigh(counts[1:], self.seed_) if source in ("evaluation", "total") else counts[1:]
         return gap_interval(
             criterion, counts[0], replicates, groups=groups.values.tolist(), source=source, method=method,
-            confidence_level=confidence_level, like=self.backend_,
+            confidence_level=confidence_level, like=self.backend_, trouble="" if fit.finite else DIVERGED,
         )  # fmt: skip
 
     def coef_interval(self, confidence_level: float = 0.95) -> Any:
@@ -390,31 +402,34 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Rows, Rows | None]:
         """Check parameters and the first rows; set classes_, groups_, the seed and the features' names."""
         self._check_parameters()
-        if y is None:
-            raise ValueError("This FairClassifier estimator requires y to be passed, but the target y is None.")
         self._check_features(X, reset=True)
         labels, groups = [self._check_labels(y)], []
         if sensitive_features is not None:
             groups.append(as_column(sensitive_features, "group"))
         if constraint_set is not None:
-            if len(constraint_set) != 3:
-                raise ValueError(
-                    f"constraint_set must be a tuple (X, y, sensitive_features); received {len(constraint_set)} parts."
-                )
-            labels.append(self._check_labels(constraint_set[1]))
-            groups.append(as_column(constraint_set[2], "group"))
+            if len(constraint_set) != 3 or constraint_set[2] is None:
+                parts = sum(part is not None for part in constraint_set)
+                raise ValueError(f"constraint_set must be a tuple (X, y, sensitive_features); received {parts} parts.")
+            with _speaking_of("constraint_set"):
+                labels.append(self._check_labels(constraint_set[1]))
+                groups.append(as_column(constraint_set[2], "group"))
         declared = np.concatenate(labels) if classes is None else as_column(classes, "label")
         self.classes_ = Levels.of(declared, "label").values
+        if classes is not None and len(self.classes_) != 2:
+            raise ValueError(f"classes must hold both labels; received {list(classes)!r}.")
         self.groups_ = Levels.of(np.concatenate(groups), "group").values if groups else None
         if len(self.classes_) > 2:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
                 f"exactly two labels are needed, received {len(self.classes_)}."
             )
-        self.seed_ = int(check_random_state(self.random_state).randint(0, 2**63 - 1, dtype=np.int64))
+        rows, given = self._check_rows(X, y, sensitive_features), None
+        if constraint_set is not None:
+            with _speaking_of("constraint_set"):
+                given = self._check_rows(*constraint_set)
         self._waiting, self._fit = None, None
-        rows = self._check_rows(X, y, sensitive_features)
-        return rows, None if constraint_set is None else self._check_rows(*constraint_set)
+        self.seed_ = int(check_random_state(self.random_state).randint(0, 2**63 - 1, dtype=np.int64))
+        return rows, given
 
     def _check_parameters(self) -> None:
         """Refuse parameters that mean nothing."""
@@ -424,14 +439,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         one_of(self.multiplier, LAWS, "multiplier")
         for name in ("tolerance", "penalty", "alpha"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0.0):
+            if not (isinstance(value, Real) and 0.0 <= float(value) < np.inf):
                 raise ValueError(f"{name} must be a number, 0 or larger; received {value!r}.")
         for name, least in (("n_replicates", 0), ("n_constraint", 1)):
             value = getattr(self, name)
             if not (isinstance(value, int | np.integer) and value >= least):
                 raise ValueError(f"{name} must be a whole number, {least} or larger; received {value!r}.")
-        if not isinstance(self.step_size, PolynomialDecay):
-            one_of(self.step_size, ["auto"], "step_size (a name, or a PolynomialDecay)")
+        if not (isinstance(self.step_size, PolynomialDecay) or self.step_size == "auto"):
+            raise ValueError(
+                f"step_size must be 'auto' or a schedule such as sf.PolynomialDecay(0.5, 0.6); received "
+                f"{self.step_size!r}."
+            )
 
     def _check_features(self, X: Any, reset: bool) -> FloatArray:
         """Features as a finite float64 matrix whose columns are those of the first call."""
@@ -440,14 +458,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X = table.values if table.names is None else make_frame(dict(zip(table.names, table.values.T, strict=True)))
         if reset:
             self.backend_ = "pandas" if table is None else table.backend
-        # an empty batch is refused at first, when the features are declared, and harmless later
         checked = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_min_samples=int(reset))
         return np.asarray(checked)
 
     def _check_labels(self, y: Any) -> NDArray[Any]:
         """Labels as one column of a type that can be a class."""
+        if y is None:
+            raise ValueError("This FairClassifier estimator requires y to be passed, but the target y is None.")
         labels = as_column(column_or_1d(y, warn=True) if getattr(y, "ndim", 1) == 2 else y, "label")
         if labels.dtype.kind == "f":
+            if np.isinf(labels).any():
+                raise ValueError("Input y contains infinity. Labels are two values, such as 0 and 1.")
             check_classification_targets(labels)
         return labels
 
@@ -456,8 +477,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         values, labels = self._check_features(X, reset=False), self._check_labels(y)
         column = None if sensitive_features is None else as_column(sensitive_features, "group")
         n = same_length(X=values, y=labels, sensitive_features=column)
+        if n == 0:
+            return Rows(values, np.empty(0), np.empty(0, dtype=np.int64))
         signs = np.where(Levels(self.classes_, "label").codes(labels) == 1, 1.0, -1.0)
         if column is None:
+            if new_groups and self.groups_ is not None:
+                raise ValueError(
+                    "sensitive_features is missing, and the constraint set is still being filled from the stream "
+                    f"({self.n_constraint} rows are needed). Pass the group of every row until it is full."
+                )
             return Rows(values, signs, np.full(n, -1))
         if self.groups_ is None:
             raise ValueError("The first call had no sensitive_features; fit afresh to bring them in.")
@@ -491,12 +519,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _answer(self) -> Fit:
-        """Fit to answer questions from: the stream's own, or one of the rows so far while D' is not full."""
+        """Fit to answer questions from: the stream's own, or one of the rows so far while all of them went into D'."""
         check_is_fitted(self)
-        if self._waiting is None:
-            assert self._fit is not None
+        if self._fit is not None and self._fit.state.k > 0:
             return self._fit
-        return fit_all(self._problem(), self._waiting, None, self.n_constraint, effective_n_jobs(self.n_jobs))
+        rows = self._waiting if self._fit is None else self._fit.constraint_set
+        assert rows is not None
+        try:
+            return fit_all(self._problem(), rows, None, self.n_constraint, effective_n_jobs(self.n_jobs))
+        except ValueError as error:
+            raise NotFittedError(f"{rows.n} rows are too few to answer yet. {error}") from error
 
     def _population(self, X: Any, y: Any) -> tuple[Fit, FloatArray, FloatArray]:
         """Return the fit, and the rows (X, y) in its coordinates; for ``theory``."""
@@ -517,6 +549,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _become(self, other: Self) -> Self:
         """Take over another's state, all at once."""
         self.__dict__.update(other.__dict__)
+        if not hasattr(other, "feature_names_in_"):
+            self.__dict__.pop("feature_names_in_", None)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -526,3 +560,26 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(np.array_equal(a, b))
+
+
+def _n_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _warn_if_diverged(fit: Fit) -> None:
+    if not fit.finite:
+        words = f"{DIVERGED[0].upper()}{DIVERGED[1:]}. Use step_size='auto', or a smaller eta0."
+        warnings.warn(words, RuntimeWarning, stacklevel=3)
+
+
+@contextmanager
+def _speaking_of(what: str) -> Iterator[None]:
+    """Say in errors which of several inputs is meant."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error

@@ -5,7 +5,6 @@ A ``Fit`` is pure data and is replaced as a whole, never changed, so that an err
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,6 +39,10 @@ class Rows(NamedTuple):
         """Rows low, …, high - 1."""
         return Rows(self.X[low:high], self.y[low:high], self.group[low:high])
 
+    def copy(self) -> Rows:
+        """The same rows in memory of their own."""
+        return Rows(self.X.copy(), self.y.copy(), self.group.copy())
+
     def followed_by(self, other: Rows) -> Rows:
         """These rows, then the other ones."""
         return Rows(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
@@ -73,7 +76,10 @@ class Fit(NamedTuple):
     @property
     def theta(self) -> FloatArray:
         """Averaged coefficients, intercept last, shape (d + 1, 1 + replicates): column 0 is the fit itself."""
-        return np.asarray(self.W @ self.learner.mean(self.state))
+        mean = np.ascontiguousarray(self.learner.mean(self.state).T)
+        theta = np.empty_like(mean)
+        kernels.change_coordinates(mean, np.ascontiguousarray(self.W.T), theta)  # column by column, unlike BLAS
+        return theta.T
 
     def learn(self, rows: Rows, n_threads: int) -> Fit:
         """Fit after these rows, too."""
@@ -83,14 +89,12 @@ class Fit(NamedTuple):
             moved = np.empty((chunk.n, self.W.shape[1]))
             kernels.change_coordinates(np.ascontiguousarray(chunk.X), self.W, moved)
             state = self.learner.step(state, moved, np.ascontiguousarray(chunk.y), n_threads)
-        if not np.isfinite(self.learner.mean(state)).all():
-            warnings.warn(
-                "The fit or some replicates diverged: the step is too large for this problem. "
-                "Use step_size='auto', or a smaller eta0.",
-                RuntimeWarning,
-                stacklevel=4,
-            )
         return self._replace(state=state)
+
+    @property
+    def finite(self) -> bool:
+        """Whether neither the fit nor a replicate diverged."""
+        return bool(np.isfinite(self.learner.mean(self.state)).all())
 
     def decisions(self, rows: Rows, source: str) -> Counts:
         """Counts of the decisions of the fit (first) and its replicates on evaluation rows, as a source needs them."""
@@ -130,7 +134,7 @@ def assemble(problem: Problem, constraint_set: Rows, W: FloatArray, form: Form, 
         robust=problem.schedule is None,
     )
     learner = learner_for(settings, form)
-    return Fit(problem, constraint_set, W, learner, learner.init(1 + problem.n_replicates))
+    return Fit(problem, constraint_set.copy(), W, learner, learner.init(1 + problem.n_replicates))
 
 
 def fit_all(problem: Problem, rows: Rows, constraint_set: Rows | None, n_constraint: int, n_threads: int) -> Fit:
@@ -152,10 +156,10 @@ def _constrain(problem: Problem, constraint_set: Rows) -> Form:
     criterion = problem.criterion
     if criterion is None:
         return Slab(np.zeros(X.shape[1]))
-    if len(problem.groups) == 1:
+    if len(problem.groups) != 2:
         raise ValueError(
-            f"There is only one group, {problem.groups[0]!r}: nothing to compare. Pass rows of two groups, or "
-            "criterion=None to fit without a constraint."
+            f"Exactly two groups are needed for a constraint; received {len(problem.groups)}: "
+            f"{list(problem.groups)!r}. Pass criterion=None to fit without a constraint."
         )
     for code, name in enumerate(problem.groups):
         if not np.any(group == code):

@@ -158,6 +158,7 @@ def gap_interval(
     method: str,
     confidence_level: float,
     like: Any = None,
+    trouble: str = "",
 ) -> Interval:
     """Interval for the gap between two groups.
 
@@ -173,21 +174,20 @@ def gap_interval(
         Names of the groups.
     like : data frame, optional
         Whose library the tables are given in.
+    trouble : str
+        Why the replicates say nothing, if they do not; the interval is then the whole range.
     """
     rates, rates_b = criterion.rates(fit), criterion.rates(replicates)
     gap, gap_b = rates[0] - rates[1], rates_b[:, 0] - rates_b[:, 1]
     below = criterion.tally(fit)[1].astype(int)
     empty = [name for name, rows in zip(groups, below, strict=True) if rows == 0]
-    undefined = np.isnan(rates) | np.isnan(rates_b).any(axis=0)
+    undefined = np.isnan(rates) | np.isnan(rates_b).any(axis=0) | bool(trouble)
     low, high = limits(rates, rates_b, confidence_level, "percentile" if method == "paper" else method)
     low, high = np.where(undefined, 0.0, low.clip(0.0, 1.0)), np.where(undefined, 1.0, high.clip(0.0, 1.0))
     if undefined.any():
         gap_low, gap_high, unfair_low, unfair_high = -1.0, 1.0, 0.0, 1.0
-        reason = (
-            f"group {empty[0]!r} has no evaluation row that enters the {criterion.rate}"
-            if empty
-            else f"the {criterion.rate} is undefined in some replicates"
-        )
+        no_rows = f"group {empty[0]!r} has no evaluation row that enters the {criterion.rate}" if empty else ""
+        reason = trouble or no_rows or f"the {criterion.rate} is undefined in some replicates"
     else:
         reason = ""
         signed_method = "percentile" if method == "paper" else method

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from typing import Any, Self
 
 import matplotlib.pyplot as plt
 
+from surefair.criteria import get_criterion
 from surefair.estimators import FairClassifier
 from surefair.intervals import Interval
-from surefair.streams import Batch
+from surefair.streams import Batch, make_frame
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # told apart by colour-blind people, too (Okabe and Ito)
 
@@ -63,10 +65,13 @@ class IntervalPathDisplay:
         """
         rows, path = [], []
         for batch in batches:
-            estimator.partial_fit(batch.X, batch.y, sensitive_features=batch.group)
+            named = batch.feature_names is not None and hasattr(X, "columns")
+            rows_in = make_frame(dict(zip(batch.feature_names or (), batch.X.T, strict=True))) if named else batch.X
+            estimator.partial_fit(rows_in, batch.y, sensitive_features=batch.group)
             rows.append(batch.first_row + batch.n_rows)
             path.append(estimator.fairness_interval(X, y, sensitive_features=sensitive_features))
-        return cls(rows, {str(estimator.criterion): path}).plot(ax=ax)
+        name = "unconstrained" if estimator.criterion is None else get_criterion(estimator.criterion).name
+        return cls(rows, {name: path}).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the first path as a line in a band, the others by dashed limits.
@@ -76,9 +81,11 @@ class IntervalPathDisplay:
         ax : matplotlib Axes, optional
             Where to draw; by default a new figure.
         """
+        if len(self.rows) == 0:
+            raise ValueError("There is no look to draw: pass at least one batch.")
         if ax is None:
             ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")[1]
-        for i, (colour, (name, path)) in enumerate(zip(COLOURS, self.paths.items(), strict=False)):
+        for i, (colour, (name, path)) in enumerate(zip(cycle(COLOURS), self.paths.items(), strict=False)):
             low, high = [interval.low for interval in path], [interval.high for interval in path]
             if i == 0:
                 ax.fill_between(self.rows, low, high, color=colour, alpha=0.25, linewidth=0, label=f"{name} interval")
@@ -87,7 +94,9 @@ class IntervalPathDisplay:
                 ax.plot(self.rows, low, color=colour, linestyle="--", label=f"{name} interval")
                 ax.plot(self.rows, high, color=colour, linestyle="--")
         first = next(iter(self.paths.values()))[0]
-        ax.set(xscale="log", xlabel="rows seen", xlim=(self.rows[0], self.rows[-1]))
+        ax.set(xscale="log", xlabel="rows seen")
+        if len(self.rows) > 1:
+            ax.set_xlim(self.rows[0], self.rows[-1])
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         ax.set_ylabel(f"unfairness\n({first.metric.replace('_', ' ')} difference)")
         ax.set_title(f"{first.confidence_level:.0%} intervals, each for a single look", fontsize="medium")

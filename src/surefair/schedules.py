@@ -43,6 +43,8 @@ class PolynomialDecay:
             )
         if not self.offset >= 0.0:
             raise ValueError(f"offset must not be negative; received {self.offset!r}.")
+        for name in ("eta0", "power", "offset"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     def steps(self, first: int, n: int) -> FloatArray:
         """Steps η_first, …, of n rows."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
@@ -79,7 +80,10 @@ def as_table(X: Any) -> Table:
     >>> as_table(pl.DataFrame({"a": [1, 2], "b": [0.5, 0.25]})).names
     ('a', 'b')
     """
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(f"Every column needs a name of its own ({error}). Rename the columns.") from error
     if not isinstance(frame, nw.DataFrame):
         values = np.asarray(X, dtype=np.float64)
         if values.ndim != 2:
@@ -122,12 +126,9 @@ def as_column(values: Any, what: str) -> Column:
         column = column[:, 0]
     if column.ndim != 1:
         raise ValueError(f"The {what} column must have one dimension; received shape {column.shape}.")
-    if column.dtype == object:
-        missing = np.fromiter((v is None or v != v for v in column), dtype=bool, count=len(column))
-        if not missing.any() and all(isinstance(v, str) for v in column):
-            return column.astype(np.str_)
-    else:
-        missing = column != column
+    missing = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else pd.isna(column)
+    if not missing.any() and column.dtype == object and all(isinstance(value, str) for value in column):
+        return column.astype(np.str_)
     if missing.any():
         raise ValueError(
             f"The {what} column contains NaN or missing values (the first in row {int(np.argmax(missing))}). "

@@ -21,9 +21,7 @@ def test_each_stage_keeps_the_published_number_of_rows(data_folder):
     assert counts == [7_214, 6_907, 6_172, 5_278]
 
 
-@pytest.mark.parametrize(
-    ("race", "rows", "positive"), [("African-American", 3_175, 1_661), ("Caucasian", 2_103, 822)]
-)
+@pytest.mark.parametrize(("race", "rows", "positive"), [("African-American", 3_175, 1_661), ("Caucasian", 2_103, 822)])
 def test_counts_of_each_group(data, race, rows, positive):
     group = data.sensitive == race
     assert (group.sum(), data.y[group].sum()) == (rows, positive)

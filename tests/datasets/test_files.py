@@ -16,9 +16,7 @@ from surefair.datasets import _files
 
 NAME = "toy.csv"
 CONTENT = b"a,b\n1,2\n"
-SOURCE = _files.Source(
-    hashlib.sha256(CONTENT).hexdigest(), "https://example.invalid/toy.csv", "package/toy.csv"
-)
+SOURCE = _files.Source(hashlib.sha256(CONTENT).hexdigest(), "https://example.invalid/toy.csv", "package/toy.csv")
 
 
 class Offline:

@@ -165,9 +165,7 @@ def test_di_group_given_the_features(di):
     assert (np.abs(residual.mean(axis=0)) < bound).all()
 
 
-@pytest.mark.parametrize(
-    ("y", "z", "mean"), [(1, 0, [2, 2]), (1, 1, [2, 2]), (-1, 0, [1, 1]), (-1, 1, [-2, -2])]
-)
+@pytest.mark.parametrize(("y", "z", "mean"), [(1, 0, [2, 2]), (1, 1, [2, 2]), (-1, 0, [1, 1]), (-1, 1, [-2, -2])])
 def test_dm_features_given_label_and_group(dm, y, z, mean):
     cell = (dm.y == y) & (dm.group == z)
     assert_mean(cell, 0.25)

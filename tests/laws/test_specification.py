@@ -41,9 +41,21 @@ def test_a_reference_step_continues_a_step(problem, criterion, loss, assert_clos
 
 
 @pytest.mark.parametrize("robust", [False, True], ids=["explicit", "robust"])
-def test_a_ridge_step_that_reaches_zero_is_a_step_like_any_other(problem, criterion, loss, robust, assert_close):
-    # with α = 1 and η₁ = 0.5 the first row of a replicate with V = 2 shrinks θ by 1 - ηVα = 0
-    p = problem(criterion, loss, "two_point", seed=3, alpha=1.0, eta0=0.5, robust=robust, start=True, n_columns=9)
+@pytest.mark.parametrize("alpha", [1.0, 5.0])
+def test_a_strong_ridge_is_a_ridge_like_any_other(problem, criterion, loss, robust, alpha, assert_close):
+    # a step shrinks θ by 1 - ηVα: here to exactly 0, past it, or row after row to nothing
+    p = problem(
+        criterion,
+        loss,
+        "two_point",
+        seed=3,
+        n_rows=FOLD + 10,
+        n_columns=9,
+        alpha=alpha,
+        eta0=0.5,
+        robust=robust,
+        start=True,
+    )
     assert_close(p.mean(), p.learner.mean(p.reference_state()), ROUNDING)
 
 

@@ -45,12 +45,13 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
         for batch in stream.batches(size=BATCH):
             if batch.first_row >= rows:
                 break
+            batch = batch.part(0, rows - batch.first_row)
             for name, model in models.items():
                 model.partial_fit(batch.X, batch.y, sensitive_features=batch.group)
                 for source, path in paths[name].items():
                     path.append(model.fairness_interval(test.X, test.y, sensitive_features=test.group, source=source))
             looks.append(batch.first_row + batch.n_rows)
-            progress.update(task, completed=min(looks[-1], rows))
+            progress.update(task, completed=looks[-1])
     table = Table(title=f"Demographic parity after {looks[-1]:,} rows: 95 % intervals")
     for heading in ("classifier", "source", "unfairness", "low", "high", "accuracy"):
         table.add_column(heading, justify="left" if heading in ("classifier", "source") else "right")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefair.counts import BLOCK, count, count_decisions
+from surefair.counts import count, count_decisions
 
 
 def sample(seed, n_rows=60, D=3, n_models=5, n_groups=2):
@@ -35,12 +35,6 @@ def test_counts_of_two_sets_of_rows_add(seed, cut):
     theta, X, truth, group = sample(seed)
     parts = [count(theta, X[part], truth[part], group[part], 2) for part in (slice(cut), slice(cut, None))]
     assert np.array_equal(parts[0] + parts[1], count(theta, X, truth, group, 2))
-
-
-def test_counts_go_on_past_a_block():
-    theta, X, truth, group = sample(0, n_rows=4 * BLOCK + 4000, n_models=2)
-    assert (group == 0).sum() > BLOCK
-    assert np.array_equal(count(theta, X, truth, group, 2), plain_count(theta, X, truth, group, 2))
 
 
 def test_every_row_of_every_group_is_counted():

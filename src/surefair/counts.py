@@ -10,11 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from surefair import kernels
 from surefair.streams import FloatArray
 
 Counts = NDArray[np.int64]  # (..., group, truth, decision)
-
-BLOCK = 4096  # rows whose margins are held at a time
 
 
 def count(
@@ -36,15 +35,10 @@ def count(
     -------
     ndarray of shape (R, n_groups, 2, 2)
     """
-    cell = 2 * group + truth
-    order = np.argsort(cell, kind="stable")
-    edges = np.searchsorted(cell[order], np.arange(2 * n_groups + 1))
+    cell = 2 * np.asarray(group) + np.asarray(truth)
     positive = np.zeros((2 * n_groups, theta.shape[1]), dtype=np.int64)
-    for c in range(2 * n_groups):
-        for low in range(edges[c], edges[c + 1], BLOCK):
-            rows = order[low : min(low + BLOCK, edges[c + 1])]
-            positive[c] += np.count_nonzero(X[rows] @ theta > 0.0, axis=0)
-    total = np.diff(edges)[:, None]
+    kernels.count_positive(np.ascontiguousarray(X), np.ascontiguousarray(theta), cell, positive)
+    total = np.bincount(cell, minlength=2 * n_groups)[:, None]
     counts = np.stack([total - positive, positive], axis=-1)  # (cell, R, decision)
     return np.moveaxis(counts.reshape(n_groups, 2, -1, 2), 2, 0)
 

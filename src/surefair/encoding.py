@@ -62,6 +62,22 @@ class Levels:
         return self
 
 
+def together(columns: list[Column], what: str) -> Column:
+    """One column after the other, if they are all text or none is.
+
+    Examples
+    --------
+    >>> together([np.array([1, 2]), np.array([True])], "label")
+    array([1, 2, 1])
+    """
+    if len({column.dtype.kind == "U" for column in columns if len(column)}) > 1:
+        kinds = " and ".join(str(column.dtype) for column in columns)
+        raise ValueError(
+            f"The {what} columns are of different types, text and numbers: {kinds}. Convert them to one type."
+        )
+    return np.concatenate([column for column in columns if len(column)] or columns)
+
+
 def _listed(values: list[object], most: int = 10) -> str:
     """Values as text, cut off after ``most``."""
     shown = ", ".join(repr(value) for value in values[:most])

@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from surefair.criteria import Criterion, get_criterion
-from surefair.encoding import Levels
+from surefair.encoding import Levels, together
 from surefair.fits import Fit, Problem, Rows, begin, fit_all, with_ones
 from surefair.intervals import METHODS, SOURCES, Interval, check_level, gap_interval, limits, reweigh
 from surefair.losses import LOSSES
@@ -413,11 +413,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             with _speaking_of("constraint_set"):
                 labels.append(self._check_labels(constraint_set[1]))
                 groups.append(as_column(constraint_set[2], "group"))
-        declared = np.concatenate(labels) if classes is None else as_column(classes, "label")
+        declared = together(labels, "label") if classes is None else as_column(classes, "label")
         self.classes_ = Levels.of(declared, "label").values
         if classes is not None and len(self.classes_) != 2:
             raise ValueError(f"classes must hold both labels; received {list(classes)!r}.")
-        self.groups_ = Levels.of(np.concatenate(groups), "group").values if groups else None
+        self.groups_ = Levels.of(together(groups, "group"), "group").values if groups else None
         if len(self.classes_) > 2:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
@@ -497,7 +497,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Add the groups of these rows to those declared, and code the waiting rows anew."""
         assert self.groups_ is not None
         assert self._waiting is not None
-        before, self.groups_ = self.groups_, Levels.of(np.concatenate([self.groups_, column]), "group").values
+        before, self.groups_ = self.groups_, Levels.of(together([self.groups_, column], "group"), "group").values
         recode = Levels(self.groups_, "group").codes(before)
         self._waiting = self._waiting._replace(group=recode[self._waiting.group])
 

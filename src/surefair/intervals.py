@@ -13,6 +13,7 @@ a cell that happens to be empty would claim to be empty for certain.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from secrets import randbits
 from typing import Any
 
 import narwhals as nw
@@ -23,7 +24,7 @@ from scipy.stats import norm
 
 from surefair.counts import Counts, count_decisions
 from surefair.criteria import Criterion, get_criterion
-from surefair.encoding import Levels
+from surefair.encoding import Levels, together
 from surefair.multipliers import EVALUATION, uniforms
 from surefair.names import one_of
 from surefair.streams import FloatArray, as_column, make_frame, same_length
@@ -192,7 +193,7 @@ def gap_interval(
         reason = ""
         signed_method = "percentile" if method == "paper" else method
         g_low, g_high = limits(np.asarray(gap), gap_b, confidence_level, signed_method)
-        gap_low, gap_high = max(-1.0, float(g_low)), min(1.0, float(g_high))
+        gap_low, gap_high = float(np.clip(g_low, -1.0, 1.0)), float(np.clip(g_high, -1.0, 1.0))
         unfair_low, unfair_high = fold(gap_low, gap_high)
         if method == "paper":
             p_low, p_high = limits(np.asarray(abs(gap)), np.abs(gap_b), confidence_level, "percentile")
@@ -233,7 +234,7 @@ def fairness_interval(
     confidence_level: float = 0.95,
     method: str = "percentile",
     n_replicates: int = 2000,
-    random_state: int = 0,
+    random_state: int | None = 0,
 ) -> Interval:
     """Interval for the unfairness of any model's predictions, over the evaluation rows alone.
 
@@ -251,8 +252,8 @@ def fairness_interval(
     method : {"percentile", "basic", "normal", "paper"}
         How replicates become limits. "paper" is the published version, for reproduction only.
     n_replicates : int
-    random_state : int
-        Seed: same data, same seed, same interval.
+    random_state : int or None
+        Seed: same data, same seed, same interval. None takes a new one each time.
 
     Returns
     -------
@@ -276,7 +277,7 @@ def fairness_interval(
     group = as_column(sensitive_features, "group")
     if same_length(y_true=true, y_pred=predicted, sensitive_features=group) == 0:
         raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
-    labels = Levels.of(np.concatenate([true, predicted]), "label")
+    labels = Levels.of(together([true, predicted], "label"), "label")
     if pos_label is not None and pos_label not in labels.values.tolist() and len(labels.values) > 1:
         raise ValueError(f"pos_label={pos_label!r} is not among the labels {labels.values.tolist()}.")
     if len(labels.values) > 2 or pos_label is None:
@@ -285,7 +286,10 @@ def fairness_interval(
     groups = Levels.of(group, "group").two()
     truth, decision = (true == positive).astype(np.int64), (predicted == positive).astype(np.int64)
     fit = count_decisions(decision, truth, groups.codes(group), 2)
-    replicates = reweigh(np.broadcast_to(fit, (n_replicates, *fit.shape)), int(random_state))
+    if random_state is not None and not 0 <= random_state < 2**64:
+        raise ValueError(f"random_state must be None or a whole number from 0 up; received {random_state!r}.")
+    seed = randbits(63) if random_state is None else int(random_state)
+    replicates = reweigh(np.broadcast_to(fit, (n_replicates, *fit.shape)), seed)
     return gap_interval(
         criterion, fit, replicates, groups=groups.values.tolist(), source="evaluation", method=method,
         confidence_level=confidence_level, like=sensitive_features,

@@ -260,13 +260,17 @@ def dual_averaging(
                 margin[b] = a[b] * margin[b] + (beta[b] - c[b]) * slab_x
             _derivatives(loss, y[i], margin, slope)
             for b in range(T):
-                move = step * v[b]
+                shrink = 1.0 - step * v[b] * alpha
                 A[b] += a[b]
                 C[b] += beta[b] - c[b]
-                shrink = 1.0 - move * alpha
                 a[b] *= shrink
-                beta[b] = shrink * beta[b] + move * alpha * c[b]
-                slope[b] *= move / (a[b] * (1.0 + damp * move))
+                beta[b] = shrink * beta[b] + step * v[b] * alpha * c[b]
+            if step * alpha > 1e-3:  # a ridge so strong that a could vanish before the next fold
+                for b in range(T):
+                    if abs(a[b]) < 1e-3:
+                        _fold(slab, w_, U_, s_, b, b + 1)
+            for b in range(T):
+                slope[b] *= step * v[b] / (a[b] * (1.0 + damp * step * v[b]))
                 t[b] -= slope[b] * slab_x
                 weighted[b] = A[b] * slope[b]
             for j in range(D):
@@ -275,24 +279,24 @@ def dual_averaging(
                     w_[j, b] -= slope[b] * xj
                     U_[j, b] += weighted[b] * xj
             if (first_row + i + 1) % FOLD == 0:
-                _fold(slab, w_, U_, a, beta, t, A, C)
+                _fold(slab, w_, U_, s_, 0, T)
         w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T] = w_, U_, s_
 
 
 @compiled
-def _fold(slab: Any, w: Any, U: Any, a: Any, beta: Any, t: Any, A: Any, C: Any) -> None:
-    """Write the same dual point and the same sum with a = 1, β = A = C = 0."""
-    D, T = w.shape
-    t[:] = 0.0
-    for j in range(D):
-        for b in range(T):
+def _fold(slab: Any, w: Any, U: Any, scalars: Any, first: int, last: int) -> None:
+    """Write the same dual points and the same sums with a = 1, β = A = C = 0, in columns first … last - 1."""
+    a, beta, t, A, C = scalars[0], scalars[1], scalars[2], scalars[3], scalars[4]
+    t[first:last] = 0.0
+    for j in range(len(w)):
+        for b in range(first, last):
             U[j, b] += A[b] * w[j, b] + C[b] * slab[j]
             w[j, b] = a[b] * w[j, b] + beta[b] * slab[j]
             t[b] += slab[j] * w[j, b]
-    a[:] = 1.0
-    beta[:] = 0.0
-    A[:] = 0.0
-    C[:] = 0.0
+    a[first:last] = 1.0
+    beta[first:last] = 0.0
+    A[first:last] = 0.0
+    C[first:last] = 0.0
 
 
 # -- Penalised stochastic gradient descent -----------------------------------------------------------------------------
@@ -440,6 +444,19 @@ def _penalty(theta: Any, gradient: Any, g: Any, square: Any) -> None:
         for b in range(T):
             g[b] += gradient[j, b] * theta[j, b]
             square[b] += gradient[j, b] ** 2
+
+
+# -- Counts -----------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def count_positive(X: Any, theta: Any, cell: Any, out: Any) -> None:
+    """Add to out (cells, columns) the rows of each cell with xᵀθ > 0."""
+    margin = np.empty(theta.shape[1])
+    for i in range(len(X)):
+        _margins(X[i], theta, margin)
+        for b in range(len(margin)):
+            out[cell[i], b] += np.int64(margin[b] > 0.0)
 
 
 # -- Threads ----------------------------------------------------------------------------------------------------------

@@ -122,18 +122,22 @@ def as_column(values: Any, what: str) -> Column:
         raise ValueError(f"The {what} column must be one column; received a table. Pass one of its columns.")
     series = nw.from_native(values, series_only=True, pass_through=True)
     column = series.to_numpy() if isinstance(series, nw.Series) else np.asarray(values)
+    if isinstance(values, list | tuple) and column.dtype.kind == "U":
+        column = np.asarray(values, dtype=object)  # as they were before NumPy made them all text
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
         raise ValueError(f"The {what} column must have one dimension; received shape {column.shape}.")
     missing = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else pd.isna(column)
-    if not missing.any() and column.dtype == object and all(isinstance(value, str) for value in column):
-        return column.astype(np.str_)
     if missing.any():
         raise ValueError(
             f"The {what} column contains NaN or missing values (the first in row {int(np.argmax(missing))}). "
             "Drop those rows, or give the missing value a name of its own."
         )
+    if column.dtype == object and (texts := [isinstance(value, str) for value in column]) and any(texts):
+        if not all(texts):
+            raise ValueError(f"The {what} column mixes text and other types. Convert it to one type.")
+        return column.astype(np.str_)
     return column
 
 

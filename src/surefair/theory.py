@@ -5,12 +5,15 @@ minimise  mean ℓ(θᵀx, y) + κ‖θ‖²/2   subject to |x̃ᵀθ| ≤ ε,  
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.linalg import null_space
+from scipy.optimize import minimize
+from scipy.special import expit
 
-from surefair.criteria import Form, Slab, SquaredPenalty
+from surefair.criteria import Form, SquaredPenalty
 from surefair.learners import Settings
 from surefair.streams import FloatArray
 
@@ -49,75 +52,87 @@ def optimum(clf: FairClassifier, X: Any, y: Any) -> FloatArray:
 
 
 def solve(settings: Settings, form: Form, X: FloatArray, y: FloatArray) -> FloatArray:
-    """Solve the learner's problem exactly on given rows, by Newton's method.
+    """Solve the learner's problem exactly on given rows.
 
     A slab binds on one face or not at all: where the free optimum leaves it, the optimum lies on the face it left by.
+    A penalty has kinks, and its optimum may lie on some: it is approached through penalties with ever sharper, but
+    rounded, kinks.
     """
-    objective = _Objective(settings, form, X, y)
-    free = objective.minimise(np.zeros(X.shape[1]))
-    if not isinstance(form, Slab) or not form.vector.any():
-        return free
+    D = X.shape[1]
+    free = _minimise(_Objective(settings, X, y), np.zeros(D), np.eye(D))
+    if isinstance(form, SquaredPenalty):
+        theta, scale = free, float(np.std(form.rows @ free)) or 1.0
+        for sharpness in (1e1, 1e2, 1e3, 1e4, 1e5):
+            theta = _minimise(_Objective(settings, X, y, form, sharpness / scale), theta, np.eye(D))
+        return theta
     overshoot = form.vector @ free
-    if abs(overshoot) <= settings.tolerance:
+    if abs(overshoot) <= settings.tolerance or not form.vector.any():
         return free
-    level = np.sign(overshoot) * settings.tolerance
-    return objective.minimise(free, face=(form.vector, float(level)))
+    normal = form.vector / np.linalg.norm(form.vector)
+    level = np.sign(overshoot) * settings.tolerance / np.linalg.norm(form.vector)
+    return _minimise(_Objective(settings, X, y), free + (level - normal @ free) * normal, null_space(normal[None, :]))
 
 
+@dataclass(frozen=True, eq=False)
 class _Objective:
-    """Mean loss, ridge and penalty over fixed rows."""
+    """Mean loss and ridge over fixed rows, and a penalty with rounded kinks if there is one."""
 
-    def __init__(self, settings: Settings, form: Form, X: FloatArray, y: FloatArray) -> None:
-        self.settings, self.form, self.X, self.y = settings, form, X, y
+    settings: Settings
+    X: FloatArray
+    y: FloatArray
+    form: SquaredPenalty | None = None
+    sharpness: float = 1.0  # τ
 
     def value(self, theta: FloatArray) -> float:
         s = self.settings
-        total = s.loss.value(self.X @ theta, self.y).mean() + s.alpha * (theta @ theta) / 2.0
-        if isinstance(self.form, SquaredPenalty):
-            total += s.effective_penalty * (self.form.gradient(theta[:, None])[:, 0] @ theta) ** 2
-        return float(total)
+        value = s.loss.value(self.X @ theta, self.y).mean() + s.alpha * (theta @ theta) / 2.0
+        return float(value + (s.effective_penalty * self._penalty(theta)[0] ** 2 if self.form else 0.0))
 
-    def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gradient and (Gauss-Newton) Hessian: between its kinks the penalty is a square of a linear form."""
+    def gradient(self, theta: FloatArray) -> FloatArray:
         s = self.settings
-        margin = self.X @ theta
-        gradient = s.loss.derivative(margin, self.y) @ self.X / len(self.X) + s.alpha * theta
-        hessian = (self.X.T * s.loss.curvature(margin, self.y)) @ self.X / len(self.X)
-        hessian[np.diag_indices_from(hessian)] += s.alpha
-        if isinstance(self.form, SquaredPenalty):
-            pull = self.form.gradient(theta[:, None])[:, 0]
-            gradient = gradient + 2.0 * s.effective_penalty * (pull @ theta) * pull
-            hessian += 2.0 * s.effective_penalty * np.outer(pull, pull)
-        return gradient, hessian
+        gradient = s.loss.derivative(self.X @ theta, self.y) @ self.X / len(self.X) + s.alpha * theta
+        if self.form:
+            g, slope, _ = self._penalty(theta)
+            gradient = gradient + 2.0 * s.effective_penalty * g * slope
+        return np.asarray(gradient)
 
-    def minimise(self, theta: FloatArray, face: tuple[FloatArray, float] | None = None) -> FloatArray:
-        """Newton with backtracking, on the whole space or on the face {aᵀθ = level}."""
-        if face is not None:
-            a, level = face
-            theta = theta - (a @ theta - level) / (a @ a) * a
-        value = self.value(theta)
-        for _ in range(MAX_ITERATIONS):
-            gradient, hessian = self.derivatives(theta)
-            step = _newton_step(gradient, hessian, None if face is None else face[0])
-            slope, length = gradient @ step, 1.0
-            if -slope <= 1e-14 * max(abs(value), 1e-6):
-                return theta
-            while (trial := self.value(theta + length * step)) > value + 1e-4 * length * slope and length > 1e-10:
-                length /= 2.0
-            if length <= 1e-10:  # at a kink of the penalty: no direction of this model goes down
-                return theta
-            theta, value = theta + length * step, trial
-        warnings.warn(f"The optimum was not reached in {MAX_ITERATIONS} Newton steps.", RuntimeWarning, stacklevel=3)
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        s = self.settings
+        hessian = (self.X.T * s.loss.curvature(self.X @ theta, self.y)) @ self.X / len(self.X)
+        hessian += (s.alpha + 1e-12) * np.eye(len(theta))  # columns may be exactly dependent when there is no ridge
+        if self.form:
+            g, slope, bend = self._penalty(theta)
+            hessian += 2.0 * s.effective_penalty * (np.outer(slope, slope) + g * bend)
+        return np.asarray(hessian)
+
+    def _penalty(self, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """G and its first two derivatives, with min(0, m) rounded to -log(1 + exp(-τm)) / τ."""
+        assert self.form is not None
+        rows, pulls = self.form
+        m = self.sharpness * (rows @ theta)
+        weights = _weights(rows, pulls)
+        side = expit(-m)
+        bend = -self.sharpness * (rows.T * (weights * side * (1.0 - side))) @ rows
+        return float(-weights @ np.logaddexp(0.0, -m) / self.sharpness), (weights * side) @ rows, bend
+
+
+def _weights(rows: FloatArray, pulls: FloatArray) -> FloatArray:
+    """wᵢ from the rows rᵢ and their pulls wᵢrᵢ."""
+    largest = np.argmax(np.abs(rows), axis=1)[:, None]
+    above, below = np.take_along_axis(pulls, largest, 1)[:, 0], np.take_along_axis(rows, largest, 1)[:, 0]
+    return np.divide(above, below, out=np.zeros_like(above), where=below != 0.0)
+
+
+def _minimise(objective: _Objective, theta: FloatArray, basis: FloatArray) -> FloatArray:
+    """Trust-region Newton from θ in the directions of the basis's columns."""
+    if basis.shape[1] == 0:
         return theta
-
-
-def _newton_step(gradient: FloatArray, hessian: FloatArray, normal: FloatArray | None) -> FloatArray:
-    """Return the Newton step, within the hyperplane orthogonal to ``normal`` if one is given."""
-    D = len(gradient)
-    jitter = 1e-12 * np.trace(hessian) / D * np.eye(D)  # columns may be exactly dependent when there is no ridge
-    if normal is None:
-        return np.asarray(-np.linalg.solve(hessian + jitter, gradient))
-    unit = normal / np.linalg.norm(normal)
-    kkt = np.block([[hessian + jitter, unit[:, None]], [unit[None, :], np.zeros((1, 1))]])
-    step = np.linalg.solve(kkt, np.append(-gradient, 0.0))[:D]
-    return np.asarray(step - (unit @ step) * unit)
+    found: Any = minimize(  # type: ignore[call-overload]
+        lambda v: objective.value(theta + basis @ v),
+        np.zeros(basis.shape[1]),
+        jac=lambda v: basis.T @ objective.gradient(theta + basis @ v),
+        hess=lambda v: basis.T @ objective.hessian(theta + basis @ v) @ basis,
+        method="trust-exact",
+        options={"gtol": 1e-10, "maxiter": MAX_ITERATIONS},
+    )
+    return np.asarray(theta + basis @ found.x)

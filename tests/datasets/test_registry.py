@@ -15,17 +15,17 @@ def test_names_are_the_modules_of_the_folder():
     ("wrong", "hint"), [("adlt", "'adult'"), ("synthetic", "'synthetic_d"), ("Compas", "'compas'")]
 )
 def test_an_unknown_name_is_refused_with_close_matches(wrong, hint):
-    with pytest.raises(ValueError, match=f"no data set {wrong!r}. Did you mean {hint}"):
+    with pytest.raises(ValueError, match=f"Unknown data set: {wrong!r}. Did you mean {hint}"):
         datasets.load(wrong)
 
 
 def test_a_name_like_no_other_is_refused_with_the_list():
-    with pytest.raises(ValueError, match=r"no data set 'zebra'\. Available: adult, compas, "):
+    with pytest.raises(ValueError, match=r"Unknown data set: 'zebra'\. Known: 'adult', 'compas', "):
         datasets.load("zebra")
 
 
 def test_private_modules_are_not_data_sets():
-    with pytest.raises(ValueError, match="no data set '_files'"):
+    with pytest.raises(ValueError, match="Unknown data set: '_files'"):
         datasets.load("_files")
 
 

@@ -124,7 +124,7 @@ class DualAveraging:
     def _state(self, k: int, p: FloatArray, total: FloatArray) -> DualState:
         """Return the lazy form with a = 1, β = A = C = 0."""
         scalars = np.zeros((5, p.shape[1]))
-        scalars[0], scalars[2] = 1.0, self.form.vector @ p
+        scalars[0], scalars[2] = 1.0, np.sum(self.form.vector[:, None] * p, axis=0)  # unlike BLAS, column by column
         return DualState(k, p, total, scalars)
 
 

@@ -36,7 +36,7 @@ def test_change_of_coordinates_is_a_matrix_product(intercept):
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("n_columns", [1, 96, 97, 300])
-def test_threads_share_out_every_column_once_in_whole_tiles(n_threads, n_columns):
+def test_threads_share_out_every_column_once_in_whole_words(n_threads, n_columns):
     visits = np.zeros((1, n_columns))
     starts = []
 
@@ -46,7 +46,7 @@ def test_threads_share_out_every_column_once_in_whole_tiles(n_threads, n_columns
 
     kernels.on_threads(kernel, (), (visits,), n_threads)
     assert np.all(visits == 1.0)
-    assert all(first % kernels.TILE == 0 for first in starts)
+    assert all(first % kernels.WORD == 0 for first in starts)
 
 
 def test_an_error_in_a_thread_is_not_lost():

@@ -20,9 +20,12 @@ from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-TILE = 96  # columns per tile; a multiple of 32, so that the bits of two-point weights come in whole words
+WORD = 32  # columns are shared out in multiples of 32, so that the bits of two-point weights come in whole words
+TILE = 192  # columns carried through all rows together
 FOLD = 256  # rows between two folds of the lazy form, counted from the first row of the stream
+NEAR = 32  # rows of D' near a change of sides that are followed for each column
 DRAWN = 32  # rows for which weights are drawn at a time
+PENDING = 8  # rows whose part in the sum of the iterates is added together
 HEAD_START = 100.0  # rows that the start counts for in the point where penalties are judged
 LOG_LOSS, TWO_POINT, UNIFORM, EXPONENTIAL, NORMAL = 0, 0, 1, 2, 3  # codes; see losses.py and multipliers.py
 
@@ -162,12 +165,17 @@ def _transform(law: int, words: Any, V: Any) -> None:
 def change_coordinates(X: Any, W: Any, out: Any) -> None:
     """Fill out (rows, D) with (x, 1)ᵀW, or with xᵀW where W has no row for an intercept."""
     n, d = X.shape
-    for i in range(n):
+    columns = np.ascontiguousarray(W[:d].T)
+    for low in range(0, n, TILE):
+        T = min(TILE, n - low)
+        block, moved = np.empty((d, T)), np.empty(T)
+        for i in range(T):
+            for j in range(d):
+                block[j, i] = X[low + i, j]
         for c in range(W.shape[1]):
-            out[i, c] = W[d, c] if W.shape[0] > d else 0.0
-        for j in range(d):
-            for c in range(W.shape[1]):
-                out[i, c] += X[i, j] * W[j, c]
+            _margins(columns[c], block, moved)
+            for i in range(T):
+                out[low + i, c] = moved[i] + W[d, c] if len(W) > d else moved[i]
 
 
 @compiled
@@ -180,32 +188,31 @@ def _dot(a: Any, b: Any) -> float:
 
 @compiled
 def _margins(x: Any, theta: Any, out: Any) -> None:
-    """Fill out (columns,) with xᵀθ: eight features at a time, then four, two and one, so that out is seldom touched."""
+    """Fill out (columns,) with xᵀθ: four features at a time, then two, then one, so that out is seldom touched.
+
+    One product is added after the other: with a sum of two products the compiler may round either of them first, and
+    need not choose alike in every loop.
+    """
     D, T = theta.shape
     for b in range(T):
         out[b] = 0.0
-    j = 0
-    while j + 8 <= D:
-        x0, x1, x2, x3, x4, x5, x6, x7 = x[j], x[j + 1], x[j + 2], x[j + 3], x[j + 4], x[j + 5], x[j + 6], x[j + 7]
-        for b in range(T):
-            low = (x0 * theta[j, b] + x1 * theta[j + 1, b]) + (x2 * theta[j + 2, b] + x3 * theta[j + 3, b])
-            high = (x4 * theta[j + 4, b] + x5 * theta[j + 5, b]) + (x6 * theta[j + 6, b] + x7 * theta[j + 7, b])
-            out[b] += low + high
-        j += 8
-    if j + 4 <= D:
+    for j in range(0, D - 3, 4):
         x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
         for b in range(T):
-            out[b] += (x0 * theta[j, b] + x1 * theta[j + 1, b]) + (x2 * theta[j + 2, b] + x3 * theta[j + 3, b])
-        j += 4
-    if j + 2 <= D:
+            total = out[b] + x0 * theta[j, b]
+            total = total + x1 * theta[j + 1, b]
+            total = total + x2 * theta[j + 2, b]
+            out[b] = total + x3 * theta[j + 3, b]
+    if D % 4 >= 2:
+        j = D - D % 4
         x0, x1 = x[j], x[j + 1]
         for b in range(T):
-            out[b] += x0 * theta[j, b] + x1 * theta[j + 1, b]
-        j += 2
-    if j < D:
-        x0 = x[j]
+            total = out[b] + x0 * theta[j, b]
+            out[b] = total + x1 * theta[j + 1, b]
+    if D % 2 == 1:
+        x0 = x[D - 1]
         for b in range(T):
-            out[b] += x0 * theta[j, b]
+            out[b] += x0 * theta[D - 1, b]
 
 
 @compiled
@@ -246,18 +253,20 @@ def dual_averaging(
         w_, U_, s_ = np.empty((D, T)), np.empty((D, T)), np.empty((5, T))
         w_[:], U_[:], s_[:] = w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T]
         a, beta, t, A, C = s_[0], s_[1], s_[2], s_[3], s_[4]
-        V, margin, c, slope, weighted = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T), np.empty(T)
+        V, margin, c, slope = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T)
+        product, weighted, n_pending = np.empty(T), np.empty((PENDING, T)), 0
         for i in range(len(X)):
             x, step, slab_x = X[i], eta[i], _dot(slab, X[i])
             if i % DRAWN == 0:
                 draw_multipliers(law, seed, first_row + i, low, V[: min(DRAWN, len(X) - i)])
             v = V[i % DRAWN]
             damp = damping * _dot(x, x)
-            _margins(x, w_, margin)
+            if i == 0 or (first_row + i) % FOLD == 0:  # otherwise the last sweep has left it
+                _margins(x, w_, product)
             for b in range(T):
                 q = a[b] * t[b] + beta[b] * slab_square
                 c[b] = (q - min(max(q, -tolerance), tolerance)) * slab_inverse
-                margin[b] = a[b] * margin[b] + (beta[b] - c[b]) * slab_x
+                margin[b] = a[b] * product[b] + (beta[b] - c[b]) * slab_x
             _derivatives(loss, y[i], margin, slope)
             for b in range(T):
                 shrink = 1.0 - step * v[b] * alpha
@@ -266,21 +275,77 @@ def dual_averaging(
                 a[b] *= shrink
                 beta[b] = shrink * beta[b] + step * v[b] * alpha * c[b]
             if step * alpha > 1e-3:  # a ridge so strong that a could vanish before the next fold
+                _accumulate(U_, X[i - n_pending : i], weighted)
+                n_pending = 0
                 for b in range(T):
                     if abs(a[b]) < 1e-3:
                         _fold(slab, w_, U_, s_, b, b + 1)
             for b in range(T):
                 slope[b] *= step * v[b] / (a[b] * (1.0 + damp * step * v[b]))
                 t[b] -= slope[b] * slab_x
-                weighted[b] = A[b] * slope[b]
-            for j in range(D):
-                xj = x[j]
-                for b in range(T):
-                    w_[j, b] -= slope[b] * xj
-                    U_[j, b] += weighted[b] * xj
-            if (first_row + i + 1) % FOLD == 0:
+                weighted[n_pending, b] = A[b] * slope[b]
+            n_pending += 1
+            _sweep(w_, slope, x, X[min(i + 1, len(X) - 1)], product)
+            folding = (first_row + i + 1) % FOLD == 0
+            if n_pending == PENDING or folding or i + 1 == len(X):
+                _accumulate(U_, X[i + 1 - n_pending : i + 1], weighted)
+                n_pending = 0
+            if folding:
                 _fold(slab, w_, U_, s_, 0, T)
         w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T] = w_, U_, s_
+
+
+@compiled
+def _sweep(w: Any, slope: Any, x: Any, following: Any, product: Any) -> None:
+    """W ← w - slope x, and in the same sweep the next row's product with w, to the bit as ``_margins`` gives it."""
+    D, T = w.shape
+    for b in range(T):
+        product[b] = 0.0
+    for j in range(0, D - 3, 4):
+        x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
+        f0, f1, f2, f3 = following[j], following[j + 1], following[j + 2], following[j + 3]
+        for b in range(T):
+            w[j, b] -= slope[b] * x0
+            w[j + 1, b] -= slope[b] * x1
+            w[j + 2, b] -= slope[b] * x2
+            w[j + 3, b] -= slope[b] * x3
+            total = product[b] + f0 * w[j, b]
+            total = total + f1 * w[j + 1, b]
+            total = total + f2 * w[j + 2, b]
+            product[b] = total + f3 * w[j + 3, b]
+    if D % 4 >= 2:
+        j = D - D % 4
+        x0, x1, f0, f1 = x[j], x[j + 1], following[j], following[j + 1]
+        for b in range(T):
+            w[j, b] -= slope[b] * x0
+            w[j + 1, b] -= slope[b] * x1
+            total = product[b] + f0 * w[j, b]
+            product[b] = total + f1 * w[j + 1, b]
+    if D % 2 == 1:
+        x0, f0 = x[D - 1], following[D - 1]
+        for b in range(T):
+            w[D - 1, b] -= slope[b] * x0
+            product[b] += f0 * w[D - 1, b]
+
+
+@compiled
+def _accumulate(U: Any, X: Any, weighted: Any) -> None:
+    """U ← U + weighted x for each of a few rows in turn, so that however they are grouped the bits are the same."""
+    n, D = X.shape
+    T = U.shape[1]
+    for i in range(0, n - 3, 4):
+        for j in range(D):
+            x0, x1, x2, x3 = X[i, j], X[i + 1, j], X[i + 2, j], X[i + 3, j]
+            for b in range(T):
+                u = U[j, b] + weighted[i, b] * x0
+                u = u + weighted[i + 1, b] * x1
+                u = u + weighted[i + 2, b] * x2
+                U[j, b] = u + weighted[i + 3, b] * x3
+    for i in range(n - n % 4, n):
+        for j in range(D):
+            xj = X[i, j]
+            for b in range(T):
+                U[j, b] += weighted[i, b] * xj
 
 
 @compiled
@@ -310,21 +375,27 @@ def penalised_sgd(
     """Carry columns first … last - 1 of the iterates θ and their sums through all rows, in place.
 
     The penalty's gradient is the sum of the ``pulls`` of the rows of D' that are on the wrong side at the ``point``
-    where the penalty is judged, so only the *signs* of the rows' margins matter, and a sign cannot change while the
-    point stays within |margin| / ‖row‖ of where it was measured. So each tile measures all rows at an ``anchor`` now
-    and then, and in between only the rows whose sign could change within ``radius``. The pulls lie on a grid
-    (criteria.on_grid): adding and removing them is exact, and the bits are those of a fresh evaluation at every row.
+    where the penalty is judged, so only the *signs* of the rows' margins matter, and a row's sign cannot change while
+    the point moves by less than |margin| / ‖row‖, its distance. Each column measures all rows at its ``centre`` and
+    keeps a list of those nearer than its ``reach``; within that reach only they are measured, and only when the point
+    has moved from the last ``anchor`` by more than its ``clearance``, the least distance there. The pulls lie on a
+    grid (criteria.on_grid): adding and removing them is exact, and the bits are those of a fresh evaluation at every
+    row.
     """
     D, m = X.shape[1], len(rows)
-    lengths = np.empty(m)
+    every, across, inverse_lengths = np.arange(m), np.zeros((D, -(-m // NEAR) * NEAR)), np.empty(m)
+    across[:, :m] = rows.T
     for r in range(m):
-        lengths[r] = np.sqrt(_dot(rows[r], rows[r]))
-    for low in range(first, last, TILE):
-        T = min(TILE, last - low)
+        inverse_lengths[r] = 1.0 / np.sqrt(_dot(rows[r], rows[r]))
+    for low in range(first, last, TILE // 2):
+        T = min(TILE // 2, last - low)
         theta_, total_, point = np.empty((D, T)), np.empty((D, T)), np.empty((D, T))
         theta_[:], total_[:] = theta[:, low : low + T], total[:, low : low + T]
-        anchor, gradient, wrong = np.empty((D, T)), np.zeros((D, T)), np.zeros((m, T), dtype=np.int64)
-        near, n_near, radius, age = np.empty(m, dtype=np.int64), 0, 0.1, 0
+        gradient, wrong = np.zeros((D, T)), np.zeros((T, m), dtype=np.int64)
+        anchor, clearance, centre, reach = np.empty((D, T)), np.full(T, -1.0), np.empty((D, T)), np.full(T, -1.0)
+        near, n_near = np.zeros((T, NEAR), dtype=np.int64), np.zeros(T, dtype=np.int64)
+        near_across, near_inverse = np.zeros((T, D, NEAR)), np.zeros((T, NEAR))
+        at, margins = np.empty(D), np.empty(across.shape[1])
         V, margin, slope, shrink = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T)
         pull, square = np.empty(T), np.empty(T)
         for i in range(len(X)):
@@ -336,15 +407,25 @@ def penalised_sgd(
                 _average(total_, start, first_row + i, point)
             else:
                 point[:] = theta_
-            if i == 0 or not _farthest(point, anchor, square) <= radius * radius:
-                if i > 0:  # balance the price of the near rows against that of measuring all
-                    radius *= 0.8 if n_near * age > m else 1.25
-                n_near, age = _list_near(point, rows, lengths, pulls, radius, wrong, gradient, margin, near), 0
-                anchor[:] = point
-            else:
-                for r in near[:n_near]:
-                    _measure(point, rows[r], pulls[r], wrong, r, gradient, margin)
-            age += 1
+            _distances(point, anchor, square)
+            for b in range(T):
+                if not square[b] <= clearance[b]:
+                    at[:] = anchor[:, b] = point[:, b]
+                    moved = _distance(at, centre, b)
+                    if moved < reach[b]:
+                        n = n_near[b]
+                        least = _settle(
+                            b, at, near[b, :n], near_across[b], near_inverse[b], pulls, gradient, wrong, margins
+                        )
+                    else:
+                        least = _settle(b, at, every, across, inverse_lengths, pulls, gradient, wrong, margins)
+                        guess = min(1.25 * reach[b], 1e300) if reach[b] > 0.0 else 1.0
+                        n_near[b], reach[b] = _list_near(
+                            margins, across, inverse_lengths, guess, near[b], near_across[b], near_inverse[b]
+                        )
+                        centre[:, b], moved = at, 0.0
+                    certain = min(least, reach[b] - moved) * (1.0 - 1e-9) - 1e-12 * np.abs(at).sum()  # for rounding
+                    clearance[b] = certain * certain if certain > 0.0 else -1.0
             _margins(x, theta_, margin)
             _derivatives(loss, y[i], margin, slope)
             damp = damping * _dot(x, x)
@@ -380,58 +461,66 @@ def _average(total: Any, start: Any, k: int, point: Any) -> None:
 
 
 @compiled
-def _farthest(point: Any, anchor: Any, square: Any) -> float:
-    """Largest squared distance of a column from its anchor; NaN if a column overflowed."""
+def _distances(point: Any, anchor: Any, square: Any) -> None:
+    """Fill square (columns,) with squared distances."""
     D, T = point.shape
     square[:] = 0.0
     for j in range(D):
         for b in range(T):
             square[b] += (point[j, b] - anchor[j, b]) ** 2
-    largest = 0.0
-    for b in range(T):
-        if not square[b] <= largest:
-            largest = square[b]
-    return largest
 
 
 @compiled
-def _measure(point: Any, row: Any, pull: Any, wrong: Any, r: int, gradient: Any, margin: Any) -> None:
-    """Measure row r of D'; in the columns where it changed sides, add or remove its pull."""
-    D, T = point.shape
-    _margins(row, point, margin)
-    changed = 0
-    for b in range(T):
-        changed += np.int64(margin[b] < 0.0) ^ wrong[r, b]
-    if changed > 0:
-        for b in range(T):
-            side = np.int64(margin[b] < 0.0)
-            if side != wrong[r, b]:
-                for j in range(D):
-                    gradient[j, b] += (side - wrong[r, b]) * pull[j]
-                wrong[r, b] = side
+def _distance(at: Any, centre: Any, b: int) -> float:
+    """Distance of a point from column b of the centres."""
+    square = 0.0
+    for j in range(len(at)):
+        square += (at[j] - centre[j, b]) ** 2
+    return float(np.sqrt(square))
+
+
+@compiled
+def _settle(
+    b: int, at: Any, which: Any, across: Any, inverse_lengths: Any, pulls: Any, gradient: Any, wrong: Any, margins: Any
+) -> float:
+    """Measure some rows of D' for column b, and add or remove the pulls of those that changed sides.
+
+    ``across`` (D, at least as many) and ``inverse_lengths`` belong to the rows ``which``. Returns the least distance.
+    """
+    _margins(at, across, margins[: across.shape[1]])
+    least = np.int64(0x7FF0000000000000)  # the bits of infinity; positive doubles are in the order of their bits
+    for r in range(len(which)):
+        distance = abs(margins[r]) * inverse_lengths[r]
+        least = min(least, _bits_of_double(distance))  # type: ignore[call-arg]
+    for r in range(len(which)):
+        row, side = which[r], np.int64(margins[r] < 0.0)
+        if side != wrong[b, row]:
+            for j in range(len(at)):
+                gradient[j, b] += (side - wrong[b, row]) * pulls[row, j]
+            wrong[b, row] = side
+    return _double_of_bits(least)  # type: ignore[call-arg]
 
 
 @compiled
 def _list_near(
-    point: Any, rows: Any, lengths: Any, pulls: Any, radius: float, wrong: Any, gradient: Any, margin: Any, near: Any
-) -> int:
-    """Measure all rows; list those that can change sides while the point moves by ``radius``; return how many."""
-    D, T = point.shape
-    size = 0.0
-    for j in range(D):
-        for b in range(T):
-            size = max(size, abs(point[j, b]))
-    reach = radius * (1.0 + 1e-9) + 1e-12 * size * D  # rounding must not break the certificate
-    n_near = 0
-    for r in range(len(rows)):
-        _measure(point, rows[r], pulls[r], wrong, r, gradient, margin)
-        nearest = np.inf
-        for b in range(T):
-            nearest = min(nearest, abs(margin[b]))
-        if not nearest > lengths[r] * reach:
-            near[n_near] = r
-            n_near += 1
-    return n_near
+    margins: Any, across: Any, inverse_lengths: Any, reach: float, near: Any, near_across: Any, near_inverse: Any
+) -> tuple[int, float]:
+    """List the rows of D' nearer than ``reach``, shortened until there are at most NEAR; return their number and it."""
+    m, n = len(inverse_lengths), NEAR + 1
+    while n > NEAR:
+        n = 0
+        for r in range(m):
+            n += int(abs(margins[r]) * inverse_lengths[r] < reach)
+        if n > NEAR:
+            reach = 0.0 if reach < 1e-12 else reach * (0.7 if n < 4 * NEAR else 0.1)
+    n = 0
+    for r in range(m):
+        if abs(margins[r]) * inverse_lengths[r] < reach:
+            near[n], near_inverse[n] = r, inverse_lengths[r]
+            for j in range(len(across)):
+                near_across[j, n] = across[j, r]
+            n += 1
+    return n, reach
 
 
 @compiled
@@ -463,10 +552,10 @@ def count_positive(X: Any, theta: Any, cell: Any, out: Any) -> None:
 
 
 def on_threads(kernel: Callable[..., None], args: tuple[Any, ...], state: tuple[Any, ...], n_threads: int) -> None:
-    """Call ``kernel(*args, first, last, *state)`` with the columns of the state shared out in whole tiles."""
+    """Call ``kernel(*args, first, last, *state)`` with the columns of the state shared out among threads."""
     n_columns = state[0].shape[1]
-    n_tiles = -(-n_columns // TILE)
-    edges = [min(n_columns, TILE * (n_tiles * i // n_threads)) for i in range(n_threads + 1)]
+    n_words = -(-n_columns // WORD)
+    edges = [min(n_columns, WORD * (n_words * i // n_threads)) for i in range(n_threads + 1)]
     spans = [span for span in pairwise(edges) if span[0] < span[1]]
     if len(spans) == 1:
         kernel(*args, 0, n_columns, *state)

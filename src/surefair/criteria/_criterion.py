@@ -38,9 +38,11 @@ class SquaredPenalty(NamedTuple):
 
     @classmethod
     def on(cls, X: FloatArray, y: FloatArray, z: FloatArray) -> SquaredPenalty:
-        """Wᵢ = zᵢ / m over the m rows given."""
+        """Wᵢ = zᵢ / m over the m rows given; rows that are all zeros never pull and are left out."""
         rows = y[:, None] * X
-        return cls(rows, on_grid(z[:, None] / len(z) * rows))
+        pulls = on_grid(z[:, None] / len(z) * rows)
+        some = rows.any(axis=1)
+        return cls(np.ascontiguousarray(rows[some]), np.ascontiguousarray(pulls[some]))
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Gradient ḡ of g at each column of θ, shape (D, columns); rows on a kink pull nothing."""

@@ -59,7 +59,7 @@ def main() -> None:
     figure, ax = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
     ax.plot(*zip(*curve, strict=True), color="#0072B2")
     ax.set(xlabel="rows streamed", ylabel="resident memory (MiB)", xlim=(0, rows))
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, 1.2 * max(mib for _, mib in curve))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value / 1e6:g} M")
     ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(RESULTS / "memory.png", dpi=150)

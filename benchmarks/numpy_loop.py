@@ -47,7 +47,7 @@ WORKS = [
     Work("slab, d=14, B=200", "demographic_parity", 14, 200, 1000, 200_000, 3_000, 15),
     Work("slab, d=100, B=200", "demographic_parity", 100, 200, 1000, 50_000, 1_500, 12),
     Work("slab, d=3, B=100", "demographic_parity", 3, 100, 1000, 500_000, 5_000, 20),
-    Work("penalty, |D'|=500, d=14, B=200", "false_positive_rate", 14, 200, 500, 50_000, 800, 8),
+    Work("penalty, 500 rows in D', d=14, B=200", "false_positive_rate", 14, 200, 500, 50_000, 800, 8),
 ]
 
 

@@ -33,7 +33,7 @@ def shown(value: object) -> str:
     """A cell: three digits for a fraction, thousands separated for a large number."""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
-    return str(value)
+    return str(value).replace("|", "\\|")
 
 
 write_tables()

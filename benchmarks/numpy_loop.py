@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +25,8 @@ from threadpoolctl import threadpool_limits
 
 import surefair as sf
 
-ROUNDS = 5
+ROUNDS, ALPHA = 5, 1e-4
+Array = np.ndarray
 OUT = Path(__file__).parents[1] / "docs" / "results" / "bench_numpy.json"
 
 
@@ -61,7 +61,7 @@ def make_rows(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.nda
     return X, y, z
 
 
-def numpy_slab(X, y, x_tilde, V, eta, tolerance=0.0, alpha=1e-4):  # type: ignore[no-untyped-def] # noqa: ANN
+def numpy_slab(X: Array, y: Array, x_tilde: Array, V: Array, eta: Array, tolerance: float = 0.0) -> Array:
     """Dual averaging under a slab, vectorised over replicates."""
     n, d = X.shape
     s, mean = np.zeros((d, V.shape[1])), np.zeros((d, V.shape[1]))
@@ -71,12 +71,12 @@ def numpy_slab(X, y, x_tilde, V, eta, tolerance=0.0, alpha=1e-4):  # type: ignor
         q = -(x_tilde @ s)
         theta = -s - np.outer(x_tilde, (q - np.clip(q, -tolerance, tolerance)) / square)
         slope = -y[k] / (1.0 + np.exp(y[k] * (x @ theta)))
-        s += eta[k] * V[k] * (np.outer(x, slope) + alpha * theta)
+        s += eta[k] * V[k] * (np.outer(x, slope) + ALPHA * theta)
         mean += (theta - mean) / (k + 1)
     return mean
 
 
-def numpy_penalty(X, y, rows, weights, V, eta, penalty=1.0, alpha=1e-4):  # type: ignore[no-untyped-def] # noqa: ANN
+def numpy_penalty(X: Array, y: Array, rows: Array, weights: Array, V: Array, eta: Array, penalty: float = 1.0) -> Array:
     """SGD with a squared penalty, vectorised over replicates."""
     n, d = X.shape
     theta, mean = np.zeros((d, V.shape[1])), np.zeros((d, V.shape[1]))
@@ -84,7 +84,7 @@ def numpy_penalty(X, y, rows, weights, V, eta, penalty=1.0, alpha=1e-4):  # type
     for k in range(n):
         x = X[k]
         slope = -y[k] / (1.0 + np.exp(y[k] * (x @ theta)))
-        theta -= eta[k] * V[k] * (np.outer(x, slope) + alpha * theta)
+        theta -= eta[k] * V[k] * (np.outer(x, slope) + ALPHA * theta)
         gradient = pulls @ (rows @ theta < 0.0)
         stiff = 2.0 * penalty * eta[k] * V[k]
         g = (gradient * theta).sum(axis=0)
@@ -113,20 +113,23 @@ def measure(work: Work) -> dict[str, object]:
     else:
         part = yc < 0
         loop = lambda: numpy_penalty(small, y, -Xc[part], zc[part] / part.sum(), V, eta)  # noqa: E731
-    clf = sf.FairClassifier(work.criterion, n_replicates=work.replicates, random_state=0)
-    ours = lambda: clf.fit(X, y, sensitive_features=z, constraint_set=apart)  # noqa: E731
-    clf.fit(X[:100], y[:100], sensitive_features=z[:100], constraint_set=apart)  # compile
-    times = [(seconds(ours), seconds(loop)) for _ in range(ROUNDS)]
-    mine = work.rows / median(t for t, _ in times)
-    theirs = work.loop_rows / median(t for _, t in times)
-    one, two = clf.set_params(n_jobs=1), clf
-    single = median(seconds(lambda: one.fit(X, y, sensitive_features=z, constraint_set=apart)) for _ in range(3))
-    two = sf.FairClassifier(work.criterion, n_replicates=work.replicates, random_state=0, n_jobs=2)
-    double = median(seconds(lambda: two.fit(X, y, sensitive_features=z, constraint_set=apart)) for _ in range(3))
+    one, two = (
+        sf.FairClassifier(work.criterion, n_replicates=work.replicates, random_state=0, n_jobs=n_jobs)
+        for n_jobs in (1, 2)
+    )
+    one.fit(X[:100], y[:100], sensitive_features=z[:100], constraint_set=apart)  # compile
+    calls = [
+        lambda: one.fit(X, y, sensitive_features=z, constraint_set=apart),
+        lambda: two.fit(X, y, sensitive_features=z, constraint_set=apart),
+        loop,
+    ]
+    single, double, plain = np.median([[seconds(call) for call in calls] for _ in range(ROUNDS)], axis=0)
+    mine, theirs = work.rows / single, work.loop_rows / plain
     return {
         "work": work.name,
         "ratio": mine / theirs,
         "target": work.target,
+        "rows": work.rows,
         "rows_per_second": mine,
         "numpy_rows_per_second": theirs,
         "two_threads_over_one": single / double,
@@ -138,10 +141,10 @@ def main() -> None:
     with threadpool_limits(1):
         lines = [measure(work) for work in WORKS]
     table = Table(title="FairClassifier.fit over a plain NumPy loop, float64, one thread")
-    for heading in ("work", "ratio", "target", "rows/s", "NumPy rows/s", "two threads over one"):
+    for heading in ("work", "ratio", "target", "rows", "rows/s", "NumPy rows/s", "two threads over one"):
         table.add_column(heading, justify="left" if heading == "work" else "right")
     for line in lines:
-        values = [line["rows_per_second"], line["numpy_rows_per_second"]]
+        values = [line["rows"], line["rows_per_second"], line["numpy_rows_per_second"]]
         table.add_row(
             str(line["work"]), f"{line['ratio']:.1f}x", f"{line['target']:.0f}x", *(f"{v:,.0f}" for v in values),
             f"{line['two_threads_over_one']:.2f}x",

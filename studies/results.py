@@ -28,18 +28,20 @@ def in_parallel(function: Any, items: Sequence[Any], title: str, quiet: bool = F
     yield from track(found, title, total=len(items), console=console, transient=True, disable=not shown)
 
 
-def keep(name: str, command: str, settings: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows as JSON and print them as a table."""
+def keep(name: str, settings: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
+    """Print rows as a table; if this was the full study, run without options, keep them as JSON for the docs."""
+    console.print(as_table(name, rows))
+    if [option for option in sys.argv[1:] if option != "--quiet"]:
+        return
     packages = {package: version(package) for package in ("surefair", "numpy", "numba", "scipy")}
     result = {
-        "command": command,
+        "command": f"python studies/{name}.py",
         "settings": settings,
         "versions": packages | {"python": platform.python_version()},
         "rows": list(rows),
     }
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
-    console.print(as_table(f"{name}: {command}", rows))
 
 
 def as_table(title: str, rows: Iterable[dict[str, Any]]) -> Table:

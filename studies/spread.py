@@ -123,7 +123,7 @@ def main() -> None:
     chosen = args.problems or list(PROBLEMS)
     rows = [spread(name, loss, args.repetitions, args.rows, args.quiet) for loss in args.loss for name in chosen]
     settings = {"repetitions": args.repetitions, "rows": args.rows, "n_constraint": N_CONSTRAINT, "n_replicates": 200}
-    results.keep("spread", "python studies/spread.py", settings, rows)
+    results.keep("spread", settings, rows)
     if any(row["within_bounds"] != "yes" for row in rows):
         raise SystemExit("Some ratios are out of bounds.")
 

@@ -112,7 +112,7 @@ CRITERION = Criterion(
     rate="share of negative decisions among the truly negative",
     numerator=((0, 0),),
     denominator=((0, 0), (0, 1)),
-    form=SquaredPenalty.on,
+    form=SquaredPenalty,
 )
 '''
 

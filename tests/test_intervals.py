@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import beta, kstest
 
 import surefair as sf
 from surefair.counts import count_decisions
@@ -95,9 +96,9 @@ def test_an_interval_is_made_of_its_replicates_by_the_method(rows, metric, metho
     truth, decision, group = rows
     criterion = CRITERIA[metric]
     fit = count_decisions(decision, truth, group, 2)
-    replicates = reweigh(np.broadcast_to(fit, (150, 2, 2, 2)), seed=9)
+    rates_b = reweigh(criterion, np.broadcast_to(fit, (151, 2, 2, 2)), seed=9)
     found = interval_of(rows, metric=metric, method=method, n_replicates=150, random_state=9, confidence_level=0.9)
-    rates, rates_b = criterion.rates(fit), criterion.rates(replicates)
+    rates = criterion.rates(fit)
     gap, gap_b = rates[0] - rates[1], rates_b[:, 0] - rates_b[:, 1]
     signed = limits(gap, gap_b, 0.9, "percentile" if method == "paper" else method)
     unfair = limits(abs(gap), abs(gap_b), 0.9, "percentile") if method == "paper" else fold(*signed)
@@ -129,26 +130,25 @@ def test_limits_stay_within_what_a_rate_can_be(metric):
 # -- Reweighted evaluation rows -------------------------------------------------------------------------------------
 
 
-def test_weights_of_a_cell_are_gamma_numbers():
+@every_metric
+def test_reweighted_rates_follow_jeffreys_beta_law(metric):
     counts = np.array([[[0, 3], [40, 400]], [[1, 1], [2, 2]]])
-    weighted = reweigh(np.broadcast_to(counts, (4000, 2, 2, 2)), seed=1)
-    shape = counts + 0.5  # mean and variance of Gamma(shape); its fourth central moment is 3 shape² + 6 shape
-    assert np.all(np.abs(weighted.mean(axis=0) - shape) <= 4.5 * np.sqrt(shape / 4000))
-    spread = np.mean((weighted - shape) ** 2, axis=0)
-    assert np.all(np.abs(spread - shape) <= 4.5 * np.sqrt((2 * shape**2 + 6 * shape) / 4000))
-    assert weighted.min() > 0.0
+    above, below = CRITERIA[metric].tally(counts)
+    rates = reweigh(CRITERIA[metric], np.broadcast_to(counts, (4001, 2, 2, 2)), seed=1)
+    for group in range(2):
+        law = beta(above[group] + 0.5, below[group] - above[group] + 0.5)
+        assert kstest(rates[:, group], law.cdf).pvalue > 1e-4
 
 
 @given(seed=st.integers(0, 2**63 - 1), few=st.integers(1, 20))
 def test_a_replicate_of_the_weights_does_not_depend_on_how_many_there_are(seed, few):
-    counts = np.random.default_rng(seed).integers(50, size=(20, 2, 2, 2))
-    assert np.array_equal(reweigh(counts[:few], seed), reweigh(counts, seed)[:few])
+    counts, criterion = np.random.default_rng(seed).integers(50, size=(21, 2, 2, 2)), CRITERIA["error_rate"]
+    assert np.array_equal(reweigh(criterion, counts[: 1 + few], seed), reweigh(criterion, counts, seed)[:few])
 
 
-def test_cells_are_weighted_independently():
-    weighted = reweigh(np.full((4000, 2, 2, 2), 10), seed=2).reshape(4000, 8)
-    off_diagonal = np.corrcoef(weighted.T)[~np.eye(8, dtype=bool)]
-    assert np.abs(off_diagonal).max() <= 4.5 / np.sqrt(4000)
+def test_groups_are_weighted_independently():
+    rates = reweigh(CRITERIA["error_rate"], np.full((4001, 2, 2, 2), 10), seed=2)
+    assert abs(np.corrcoef(rates.T)[0, 1]) <= 4.5 / np.sqrt(4000)
 
 
 @every_metric
@@ -184,7 +184,14 @@ def test_swapping_the_names_of_the_groups_flips_the_gap(rows, metric):
     truth, decision, group = rows
     one, other = interval_of(rows, metric=metric), interval_of((truth, decision, 1 - group), metric=metric)
     assert (other.gap, other.estimate) == (-one.gap, one.estimate)
-    assert (other.gap_low, other.gap_high) == pytest.approx((-one.gap_high, -one.gap_low), abs=0.05)
+    assert (other.gap_low, other.gap_high) == pytest.approx((-one.gap_high, -one.gap_low), abs=1e-12)
+
+
+def test_nothing_seen_excludes_nothing():
+    group = np.repeat([0, 1], [5000, 20])
+    found = sf.fairness_interval(np.zeros(5020), np.zeros(5020), sensitive_features=group, pos_label=1)
+    assert found.low == found.estimate == 0.0
+    assert (found.by_group["low"] == 0.0).all()
 
 
 def test_the_positive_label_is_the_second_or_the_one_that_is_named(rows):
@@ -241,13 +248,19 @@ def test_a_rate_undefined_in_some_replicates_is_the_whole_range_too(method):
         rate="share of the truly negative among positive decisions",
         numerator=((0, 1),),
         denominator=((0, 1), (1, 1)),
-        form=Slab.on,
+        form=Slab,
     )
     fit = np.full((2, 2, 2), 5)
     replicates = np.repeat(fit[None], 30, axis=0)
     replicates[3, 1, :, 1] = 0  # one replicate decides nothing positive in the second group
     found = gap_interval(
-        criterion, fit, replicates, groups=["a", "b"], source="training", method=method, confidence_level=0.95
+        criterion,
+        fit,
+        criterion.rates(replicates),
+        groups=["a", "b"],
+        source="training",
+        method=method,
+        confidence_level=0.95,
     )
     assert (found.low, found.high, found.gap_low, found.gap_high) == (0.0, 1.0, -1.0, 1.0)
     assert "undefined in some replicates" in found.reason
@@ -293,7 +306,7 @@ def test_an_interval_cannot_be_changed(rows):
 def test_the_sentence_says_what_is_estimated(source):
     counts = np.full((2, 2, 2), 5)
     found = gap_interval(
-        CRITERIA["error_rate"], counts, np.repeat(counts[None], 9, axis=0), groups=["x", "y"], source=source,
+        CRITERIA["error_rate"], counts, np.full((9, 2), 0.5), groups=["x", "y"], source=source,
         method="percentile", confidence_level=0.9,
     )  # fmt: skip
     assert SOURCES[source] in found.sentence
@@ -315,7 +328,7 @@ def test_the_sentence_says_what_is_estimated(source):
         ({"confidence_level": 1.0}, "confidence_level must .* received 1.0"),
         ({"confidence_level": 95}, "confidence_level must .* received 95"),
         ({"confidence_level": np.nan}, "confidence_level must .* received nan"),
-        ({"n_replicates": 1}, "at least two replicates; received n_replicates=1"),
+        ({"n_replicates": 1}, "2 or larger; received 1"),
         ({"pos_label": "yes"}, r"pos_label='yes' is not among the labels \[0, 1\]"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
@@ -333,7 +346,7 @@ def test_options_that_mean_nothing_are_refused(rows, option, message):
         ([], [], [], "no evaluation rows"),
         ([0, 1], [0, 1], ["a", "a"], "Exactly two groups are needed; received 1: 'a'"),
         ([0, 1, 0], [0, 1, 1], ["a", "b", "c"], "Exactly two groups are needed; received 3"),
-        ([0, 1], [0.2, 0.8], ["a", "b"], "Exactly two labels are needed; received 4"),
+        ([0, 1], [0.2, 0.8], ["a", "b"], "together hold 4 values"),
         ([0, 0], [0, 0], ["a", "b"], "Exactly two labels are needed; received 1"),
         ([0, np.nan], [0, 1], ["a", "b"], "label column contains NaN"),
         ([0, 1], [0, 1], ["a", None], "group column contains NaN or missing"),

@@ -34,7 +34,7 @@ def save(clf: FairClassifier, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     clf : FairClassifier
-        Fitted, or in the middle of a stream.
+        Unfitted, fitted, or in the middle of a stream.
     path : path
 
     Examples
@@ -49,10 +49,14 @@ def save(clf: FairClassifier, path: str | os.PathLike[str]) -> None:
     >>> bool((again.coef_ == clf.coef_).all())
     True
     """
+    if not isinstance(clf, FairClassifier):
+        raise TypeError(f"save takes a FairClassifier; received {type(clf).__name__}.")
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {str(path.parent)!r} to save into. Make it first.")
     meta, arrays = _export(clf)
     meta |= {"format": FORMAT, "version": VERSION, "sha256": {name: _sha256(array) for name, array in arrays.items()}}
     text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    path = Path(path)
     scratch = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         with scratch.open("xb") as file:
@@ -85,7 +89,7 @@ def load(path: str | os.PathLike[str]) -> FairClassifier:
     except FileNotFoundError:
         raise
     except Exception as error:  # zipfile and NumPy raise a dozen kinds for a damaged file
-        raise ValueError(f"{os.fspath(path)!r} is not a surefair file, or it is damaged ({error}).") from error
+        raise ValueError(f"{os.fspath(path)!r} is not a surefair file, or it is damaged.") from error
     if meta.get("format") != FORMAT or meta.get("version", 0) > VERSION:
         raise ValueError(
             f"{os.fspath(path)!r} has format {meta.get('format')!r}, version {meta.get('version')!r}; this release "
@@ -106,17 +110,7 @@ def _sha256(array: NDArray[Any]) -> str:
 
 def _export(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
     """Take a classifier apart into JSON and arrays."""
-    params = clf.get_params(deep=False)
-    if params["criterion"] is not None:
-        criterion = get_criterion(params["criterion"])
-        if criterion != CRITERIA.get(criterion.name):
-            raise ValueError(f"The criterion {criterion.name!r} is an object of your own, which a file cannot hold.")
-        params["criterion"] = criterion.name
-    if isinstance(params["step_size"], PolynomialDecay):
-        params["step_size"] = vars(params["step_size"])
-    if params["random_state"] is not None and not isinstance(params["random_state"], int | np.integer):
-        params["random_state"] = None  # the seed drawn from it is kept
-    meta: dict[str, Any] = {"params": {name: _plain(value) for name, value in params.items()}}
+    meta: dict[str, Any] = {"params": _params(clf.get_params(deep=False))}
     arrays: Arrays = {}
     if not hasattr(clf, "classes_"):
         return meta, arrays
@@ -136,15 +130,34 @@ def _export(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
         arrays |= {f"form_{name}": value for name, value in clf._fit.learner.form._asdict().items()}
         arrays |= {"W": clf._fit.W, "start": clf._fit.learner.settings.start}
         meta["form"] = type(clf._fit.learner.form).__name__
+        meta["begun"] = _params(clf._fit.problem.params)
     return meta, arrays
+
+
+def _params(params: dict[str, Any]) -> dict[str, Any]:
+    """Constructor parameters as JSON."""
+    params = dict(params)
+    if params["criterion"] is not None:
+        criterion = get_criterion(params["criterion"])
+        if criterion != CRITERIA.get(criterion.name):
+            raise ValueError(f"The criterion {criterion.name!r} is an object of your own, which a file cannot hold.")
+        params["criterion"] = criterion.name
+    if isinstance(params["step_size"], PolynomialDecay):
+        params["step_size"] = vars(params["step_size"])
+    if params["random_state"] is not None and not isinstance(params["random_state"], int | np.integer):
+        params["random_state"] = None  # the seed drawn from it is kept
+    return {name: _plain(value) for name, value in params.items()}
+
+
+def _looked_up(params: dict[str, Any]) -> dict[str, Any]:
+    """Constructor parameters from JSON."""
+    step_size = params["step_size"]
+    return params | {"step_size": PolynomialDecay(**step_size) if isinstance(step_size, dict) else step_size}
 
 
 def _restore(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
     """Put a classifier together again."""
-    params = meta["params"]
-    if isinstance(params["step_size"], dict):
-        params["step_size"] = PolynomialDecay(**params["step_size"])
-    clf = FairClassifier(**params)
+    clf = FairClassifier(**_looked_up(meta["params"]))
     if "classes" not in meta:
         return clf
     clf.classes_ = _values(meta["classes"])
@@ -159,7 +172,7 @@ def _restore(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
         constraint_set = Rows(*(arrays[f"constraint_{name}"] for name in Rows._fields))
         kind = next(kind for kind in LEARNERS if kind.__name__ == meta["form"])
         form = kind(*(arrays[f"form_{name}"] for name in kind._fields))
-        fit = assemble(clf._problem(), constraint_set, arrays["W"], form, arrays["start"])
+        fit = assemble(clf._problem(_looked_up(meta["begun"])), constraint_set, arrays["W"], form, arrays["start"])
         fields = {name: arrays[f"state_{name}"] for name in fit.state._fields}
         clf._fit = fit._replace(state=fit.state._replace(**fields | {"k": int(fields["k"])}))
     return clf

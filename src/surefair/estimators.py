@@ -20,12 +20,12 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from surefair.criteria import Criterion, get_criterion
+from surefair.criteria import Criterion, Slab, get_criterion
 from surefair.encoding import Levels, together
 from surefair.fits import Fit, Problem, Rows, begin, fit_all, with_ones
 from surefair.intervals import METHODS, SOURCES, Interval, check_level, gap_interval, limits, reweigh
 from surefair.losses import LOSSES
-from surefair.multipliers import LAWS, Multipliers
+from surefair.multipliers import LAWS, SIGNED_LAWS, Multipliers
 from surefair.names import one_of
 from surefair.schedules import PolynomialDecay
 from surefair.streams import FloatArray, as_column, as_table, make_frame, same_length
@@ -135,7 +135,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n_rows,)
             Labels, two values of any type.
         sensitive_features : array-like of shape (n_rows,), optional
-            Group of each row, two values of any type. None fits with no constraint.
+            Group of each row, two values of any type. Without groups there is nothing to compare: the fit is then
+            unconstrained, whatever the criterion.
         constraint_set : tuple (X, y, sensitive_features), optional
             Rows of their own on which the constraint is imposed. By default the first rows are set apart.
 
@@ -175,13 +176,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         new = self._copy()
+        if _n_rows(X) == 0 and constraint_set is None:
+            return self
         if not hasattr(self, "classes_"):
-            if _n_rows(X) == 0:
-                return self
             rows, given = new._declare(X, y, sensitive_features, constraint_set, classes)
             if len(new.classes_) == 1:
                 raise ValueError(
-                    f"The first batch shows the label {new.classes_[0]!r} only. "
+                    f"The first batch shows the label {new.classes_.tolist()[0]!r} only. "
                     "Pass classes= with both labels in the first call to partial_fit."
                 )
             new._fit = None if given is None else begin(new._problem(), given)
@@ -206,7 +207,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Take in another shard's fit: averages weighted by rows.
 
         Both must be fits of the same problem: the same parameters, classes, groups and constraint set. The average of
-        fits on disjoint shards has the same limit law as one pass over all rows, and so has each replicate.
+        fits on disjoint shards has the same limit law as one pass over all rows, and so has each replicate. Give every
+        shard a ``random_state`` of its own, so that their replicates are independent.
 
         Parameters
         ----------
@@ -232,6 +234,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"The fits are of different problems: {', '.join(differ)} differ. Fit every shard with the same "
                 "parameters and pass the same constraint_set to each."
             )
+        states = zip(self._fit.state, other._fit.state, strict=True)
+        if self.seed_ == other.seed_ and self.n_rows_ > 0 and all(_same(a, b) for a, b in states):
+            raise ValueError("Both are the same fit of the same rows: merging them would count every row twice.")
         self._fit = self._fit._replace(state=self._fit.learner.merge(self._fit.state, other._fit.state))
         return self
 
@@ -245,7 +250,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def intercept_(self) -> FloatArray:
         """Intercept of the averaged fit, shape (1,)."""
-        return self._intercepts(self._answer().theta)[:1]
+        return self._answer().intercepts[:1]
 
     @property
     def coef_replicates_(self) -> FloatArray:
@@ -255,7 +260,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def intercept_replicates_(self) -> FloatArray:
         """Intercepts of the replicates, shape (n_replicates,)."""
-        return self._intercepts(self._answer().theta)[1:]
+        return self._answer().intercepts[1:]
 
     @property
     def n_rows_(self) -> int:
@@ -302,7 +307,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_rows, 2)
         """
-        positive = LOSSES[self.loss].probability(self.decision_function(X))
+        positive = self._answer().problem.loss.probability(self.decision_function(X))
         return np.stack([1.0 - positive, positive], axis=1)
 
     # -- Intervals --------------------------------------------------------------------------------------------------
@@ -346,21 +351,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_level(confidence_level)
         if sensitive_features is None:
             raise ValueError("sensitive_features is needed: an unfairness is a difference between groups.")
-        if self.n_replicates < 2:
-            raise ValueError(
-                f"An interval needs replicates, and this classifier has n_replicates={self.n_replicates}. "
-                "Fit with n_replicates=200, say."
-            )
+        fit = self._replicated()
         column = as_column(sensitive_features, "group")
         groups = Levels.of(column, "group") if self.groups_ is None else Levels(self.groups_, "group")
         rows = self._check_rows(X, y, None)
         if same_length(X=rows.X, sensitive_features=column) == 0:
             raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
-        fit = self._answer()
         counts = fit.decisions(rows._replace(group=groups.two().codes(column)), source)
-        replicates = reweigh(counts[1:], self.seed_) if source in ("evaluation", "total") else counts[1:]
+        weighted = source in ("evaluation", "total")
+        rates_b = reweigh(criterion, counts, self.seed_) if weighted else criterion.rates(counts[1:])
         return gap_interval(
-            criterion, counts[0], replicates, groups=groups.values.tolist(), source=source, method=method,
+            criterion, counts[0], rates_b, groups=groups.values.tolist(), source=source, method=method,
             confidence_level=confidence_level, like=self.backend_, trouble="" if fit.finite else DIVERGED,
         )  # fmt: skip
 
@@ -379,12 +380,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_level(confidence_level)
         check_is_fitted(self)
-        if self.n_replicates < 2:
-            raise ValueError(f"An interval needs replicates; this classifier has n_replicates={self.n_replicates}.")
-        theta = self._answer().theta
+        fit = self._replicated()
+        theta = fit.theta
         low, high = limits(theta[:, 0], theta[:, 1:].T, confidence_level, "percentile")
         names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]))
-        if self.fit_intercept:
+        if fit.problem.fit_intercept:
             names.append("intercept")
         columns = {
             "feature": [str(name) for name in names],
@@ -407,9 +407,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if sensitive_features is not None:
             groups.append(as_column(sensitive_features, "group"))
         if constraint_set is not None:
-            if len(constraint_set) != 3 or constraint_set[2] is None:
-                parts = sum(part is not None for part in constraint_set)
-                raise ValueError(f"constraint_set must be a tuple (X, y, sensitive_features); received {parts} parts.")
+            parts = (
+                [part for part in constraint_set if part is not None]
+                if isinstance(constraint_set, tuple | list)
+                else []
+            )
+            if len(parts) != 3:
+                raise ValueError(
+                    f"constraint_set must be a tuple (X, y, sensitive_features); received {len(parts)} parts."
+                )
             with _speaking_of("constraint_set"):
                 labels.append(self._check_labels(constraint_set[1]))
                 groups.append(as_column(constraint_set[2], "group"))
@@ -418,6 +424,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if classes is not None and len(self.classes_) != 2:
             raise ValueError(f"classes must hold both labels; received {list(classes)!r}.")
         self.groups_ = Levels.of(together(groups, "group"), "group").values if groups else None
+        if self.groups_ is not None and self.criterion is not None and len(self.groups_) > 2:
+            Levels(self.groups_, "group").two()
         if len(self.classes_) > 2:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
@@ -437,6 +445,21 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             get_criterion(self.criterion)
         one_of(self.loss, LOSSES, "loss")
         one_of(self.multiplier, LAWS, "multiplier")
+        if isinstance(self.step_size, str):
+            one_of(self.step_size, ["auto"], "step_size")
+        elif not isinstance(self.step_size, PolynomialDecay):
+            raise ValueError(
+                f"step_size must be 'auto' or a schedule such as sf.PolynomialDecay(0.5, 0.6); received "
+                f"{self.step_size!r}."
+            )
+        penalised = self.criterion is not None and get_criterion(self.criterion).form is not Slab
+        if penalised and self.step_size == "auto" and self.multiplier in SIGNED_LAWS:
+            raise ValueError(
+                f"multiplier={self.multiplier!r} has negative weights, with which the implicit penalty step of "
+                "step_size='auto' is not defined. Use 'two_point', 'exponential' or 'poisson'."
+            )
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise ValueError(f"fit_intercept must be True or False; received {self.fit_intercept!r}.")
         for name in ("tolerance", "penalty", "alpha"):
             value = getattr(self, name)
             if not (isinstance(value, Real) and 0.0 <= float(value) < np.inf):
@@ -445,11 +468,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             value = getattr(self, name)
             if not (isinstance(value, int | np.integer) and value >= least):
                 raise ValueError(f"{name} must be a whole number, {least} or larger; received {value!r}.")
-        if not (isinstance(self.step_size, PolynomialDecay) or self.step_size == "auto"):
-            raise ValueError(
-                f"step_size must be 'auto' or a schedule such as sf.PolynomialDecay(0.5, 0.6); received "
-                f"{self.step_size!r}."
-            )
 
     def _check_features(self, X: Any, reset: bool) -> FloatArray:
         """Features as a finite float64 matrix whose columns are those of the first call."""
@@ -498,24 +516,29 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         assert self.groups_ is not None
         assert self._waiting is not None
         before, self.groups_ = self.groups_, Levels.of(together([self.groups_, column], "group"), "group").values
+        if self.criterion is not None and len(self.groups_) > 2:
+            Levels(self.groups_, "group").two()
         recode = Levels(self.groups_, "group").codes(before)
         self._waiting = self._waiting._replace(group=recode[self._waiting.group])
 
     # -- Small things ------------------------------------------------------------------------------------------------
 
-    def _problem(self) -> Problem:
+    def _problem(self, params: dict[str, Any] | None = None) -> Problem:
         """Return the parameters with names looked up; without groups there is no constraint."""
+        params = self.get_params(deep=False) if params is None else params
+        free = params["criterion"] is None or self.groups_ is None
         return Problem(
-            criterion=None if self.criterion is None or self.groups_ is None else get_criterion(self.criterion),
+            criterion=None if free else get_criterion(params["criterion"]),
             groups=() if self.groups_ is None else tuple(self.groups_.tolist()),
-            loss=LOSSES[self.loss],
-            tolerance=float(self.tolerance),
-            penalty=float(self.penalty),
-            alpha=float(self.alpha),
-            schedule=self.step_size if isinstance(self.step_size, PolynomialDecay) else None,
-            n_replicates=int(self.n_replicates),
-            multipliers=Multipliers(self.multiplier, self.seed_),
-            fit_intercept=self.fit_intercept,
+            loss=LOSSES[params["loss"]],
+            tolerance=float(params["tolerance"]),
+            penalty=float(params["penalty"]),
+            alpha=float(params["alpha"]),
+            schedule=params["step_size"] if isinstance(params["step_size"], PolynomialDecay) else None,
+            n_replicates=int(params["n_replicates"]),
+            multipliers=Multipliers(params["multiplier"], self.seed_),
+            fit_intercept=bool(params["fit_intercept"]),
+            params=params,
         )
 
     def _answer(self) -> Fit:
@@ -530,13 +553,20 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except ValueError as error:
             raise NotFittedError(f"{rows.n} rows are too few to answer yet. {error}") from error
 
+    def _replicated(self) -> Fit:
+        """Fit to answer questions about uncertainty from."""
+        fit = self._answer()
+        if fit.problem.n_replicates < 2:
+            raise ValueError(
+                f"An interval needs replicates, and this classifier has n_replicates={fit.problem.n_replicates}. "
+                "Fit with n_replicates=200, say."
+            )
+        return fit
+
     def _population(self, X: Any, y: Any) -> tuple[Fit, FloatArray, FloatArray]:
         """Return the fit, and the rows (X, y) in its coordinates; for ``theory``."""
         fit, rows = self._answer(), self._check_rows(X, y, None)
         return fit, with_ones(rows.X, fit.problem) @ fit.W, rows.y
-
-    def _intercepts(self, theta: FloatArray) -> FloatArray:
-        return theta[-1] if self.fit_intercept else np.zeros(theta.shape[1])
 
     def _fresh(self) -> Self:
         """Return an unfitted classifier with the same parameters."""
@@ -560,6 +590,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, tuple | list) else [value]
 
 
 def _same(a: Any, b: Any) -> bool:

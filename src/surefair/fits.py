@@ -16,7 +16,7 @@ from surefair.counts import Counts, count
 from surefair.criteria import Criterion, Form, Slab
 from surefair.learners import Learner, Settings, learner_for
 from surefair.losses import Loss
-from surefair.multipliers import SIGNED_LAWS, Multipliers
+from surefair.multipliers import Multipliers
 from surefair.schedules import AUTO, PolynomialDecay, enough_rows, whitening
 from surefair.streams import FloatArray
 
@@ -48,7 +48,7 @@ class Rows(NamedTuple):
         return Rows(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """What is to be learnt, and how: the classifier's parameters with names looked up."""
 
@@ -62,6 +62,7 @@ class Problem:
     n_replicates: int
     multipliers: Multipliers
     fit_intercept: bool
+    params: dict[str, Any]  # the constructor's parameters, of which all this was made
 
 
 class Fit(NamedTuple):
@@ -80,6 +81,12 @@ class Fit(NamedTuple):
         theta = np.empty_like(mean)
         kernels.change_coordinates(mean, np.ascontiguousarray(self.W.T), theta)  # column by column, unlike BLAS
         return theta.T
+
+    @property
+    def intercepts(self) -> FloatArray:
+        """Intercepts, shape (1 + replicates,)."""
+        theta = self.theta
+        return theta[-1] if self.problem.fit_intercept else np.zeros(theta.shape[1])
 
     def learn(self, rows: Rows, n_threads: int) -> Fit:
         """Fit after these rows, too."""
@@ -172,10 +179,4 @@ def _constrain(problem: Problem, constraint_set: Rows) -> Form:
                 f"The constraint set of {len(X)} rows has no row of group {name!r} with a label that the criterion "
                 f"{criterion.name!r} looks at. Raise n_constraint, or pass a larger constraint_set."
             )
-    form = criterion.constrain(X, y, group)
-    if problem.schedule is None and not isinstance(form, Slab) and problem.multipliers.law in SIGNED_LAWS:
-        raise ValueError(
-            f"multiplier={problem.multipliers.law!r} has negative weights, with which the implicit penalty step of "
-            "step_size='auto' is not defined. Use 'two_point', 'exponential' or 'poisson'."
-        )
-    return form
+    return criterion.constrain(X, y, group)

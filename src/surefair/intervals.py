@@ -5,14 +5,15 @@ its absolute value: quantiles of |gap| would exclude 0 almost always, even for a
 
 What moves from replicate to replicate says what the interval covers; the words are in ``SOURCES``. Evaluation rows are
 reweighted as in the Bayesian bootstrap: every row gets an Exp(1) weight of its own in every replicate. The weights of
-the n rows of one cell of the table group × truth × decision add up to a Gamma(n) number, which is drawn directly, from
-the seekable uniform number of (seed, cell, replicate). Each cell gets half a row extra (Jeffreys' prior), without which
-a cell that happens to be empty would claim to be empty for certain.
+the n rows that count towards a group's rate add up to a Gamma(n) number, which is drawn directly, from the seekable
+uniform number of (seed, group, replicate), and so do those of the rows that do not count towards it. Both get half a
+row extra (Jeffreys' prior), without which a rate of 0 among three rows would claim to be 0 for certain.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from secrets import randbits
 from typing import Any
 
@@ -40,7 +41,7 @@ SOURCES = {
 METHODS = ("percentile", "basic", "normal", "paper")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interval:
     """A confidence interval for the unfairness of a model.
 
@@ -77,8 +78,20 @@ class Interval:
     reason: str
     sentence: str
 
+    def __repr__(self) -> str:
+        gap = f"gap {self.gap:.4f} [{self.gap_low:.4f}, {self.gap_high:.4f}]"
+        unfairness = f"unfairness {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        return f"<{self.metric}, {self.source}, {self.confidence_level:.6g}: {gap}, {unfairness}>"
+
     def __str__(self) -> str:
-        return f"{self.sentence} Estimate {self.estimate:.4f}, interval [{self.low:.4f}, {self.high:.4f}]."
+        gap = f"Gap {self.gap:.4f}, interval [{self.gap_low:.4f}, {self.gap_high:.4f}]"
+        unfairness = f"unfairness {self.estimate:.4f}, interval [{self.low:.4f}, {self.high:.4f}]"
+        return f"{self.sentence} {gap}; {unfairness}."
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Interval) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON; an undefined number is None."""
@@ -102,7 +115,7 @@ def _plain(value: Any) -> Any:
 
 def check_level(confidence_level: float) -> float:
     """Return the confidence level if it lies strictly between 0 and 1."""
-    if not 0.0 < confidence_level < 1.0:
+    if not (isinstance(confidence_level, Real) and 0.0 < float(confidence_level) < 1.0):
         raise ValueError(
             f"confidence_level must lie strictly between 0 and 1, for example 0.95; received {confidence_level!r}."
         )
@@ -131,28 +144,38 @@ def limits(
     return (2.0 * estimate - high, 2.0 * estimate - low) if method == "basic" else (low, high)
 
 
-def reweigh(counts: Counts, seed: int) -> FloatArray:
-    """Counts of each replicate with its evaluation rows reweighted.
+def reweigh(criterion: Criterion, counts: Counts, seed: int) -> FloatArray:
+    """Rates of each replicate with its evaluation rows reweighted.
 
     Parameters
     ----------
-    counts : ndarray of shape (B, groups, 2, 2)
+    criterion : Criterion
+    counts : ndarray of shape (1 + B, groups, 2, 2)
+        Counts of the fit, then of its replicates.
     seed : int
 
     Returns
     -------
-    ndarray of shape (B, groups, 2, 2)
+    ndarray of shape (B, groups)
     """
-    B = len(counts)
-    cells = counts.reshape(B, -1).T
-    u = uniforms(seed, 0, len(cells), B + 1, EVALUATION)[:, 1:]
-    return np.asarray(gammaincinv(cells + 0.5, u)).T.reshape(counts.shape)
+    B, n_groups = len(counts) - 1, counts.shape[1]
+    above, below = criterion.tally(counts)
+    u = uniforms(seed, 0, 2 * n_groups, B + 1, EVALUATION)[:, 1:].reshape(n_groups, 2, B)
+    u = u[_places(counts[0])].transpose(1, 2, 0)  # (above or not, B, groups)
+    counted, others = gammaincinv(above[1:] + 0.5, u[0]), gammaincinv((below - above)[1:] + 0.5, u[1])
+    return np.asarray(counted / (counted + others))
+
+
+def _places(fit: Counts) -> NDArray[np.intp]:
+    """Place of each group when they are sorted by their counts: its random numbers then follow it under any name."""
+    order = sorted(range(len(fit)), key=lambda group: fit[group].ravel().tolist())
+    return np.argsort(order)
 
 
 def gap_interval(
     criterion: Criterion,
     fit: Counts,
-    replicates: NDArray[np.floating] | NDArray[np.integer],
+    rates_b: FloatArray,
     *,
     groups: list[Any],
     source: str,
@@ -169,8 +192,8 @@ def gap_interval(
         What is measured.
     fit : ndarray of shape (2, 2, 2)
         Counts of the fit itself.
-    replicates : ndarray of shape (B, 2, 2, 2)
-        Counts, or weighted counts, of the replicates.
+    rates_b : ndarray of shape (B, 2)
+        Rates of the groups in the replicates.
     groups : list
         Names of the groups.
     like : data frame, optional
@@ -178,12 +201,14 @@ def gap_interval(
     trouble : str
         Why the replicates say nothing, if they do not; the interval is then the whole range.
     """
-    rates, rates_b = criterion.rates(fit), criterion.rates(replicates)
+    rates = criterion.rates(fit)
     gap, gap_b = rates[0] - rates[1], rates_b[:, 0] - rates_b[:, 1]
     below = criterion.tally(fit)[1].astype(int)
     empty = [name for name, rows in zip(groups, below, strict=True) if rows == 0]
     undefined = np.isnan(rates) | np.isnan(rates_b).any(axis=0) | bool(trouble)
     low, high = limits(rates, rates_b, confidence_level, "percentile" if method == "paper" else method)
+    if source in ("evaluation", "total"):  # a rate of 0 or 1 is possible however few rows showed it
+        low, high = np.fmin(low, rates), np.fmax(high, rates)
     low, high = np.where(undefined, 0.0, low.clip(0.0, 1.0)), np.where(undefined, 1.0, high.clip(0.0, 1.0))
     if undefined.any():
         gap_low, gap_high, unfair_low, unfair_high = -1.0, 1.0, 0.0, 1.0
@@ -193,6 +218,8 @@ def gap_interval(
         reason = ""
         signed_method = "percentile" if method == "paper" else method
         g_low, g_high = limits(np.asarray(gap), gap_b, confidence_level, signed_method)
+        if source in ("evaluation", "total"):
+            g_low, g_high = np.fmin(g_low, gap), np.fmax(g_high, gap)
         gap_low, gap_high = float(np.clip(g_low, -1.0, 1.0)), float(np.clip(g_high, -1.0, 1.0))
         unfair_low, unfair_high = fold(gap_low, gap_high)
         if method == "paper":
@@ -266,13 +293,13 @@ def fairness_interval(
     ...     sensitive_features=["a", "a", "a", "a", "b", "b", "b", "b"] * 20,
     ... )
     >>> round(interval.estimate, 2), round(interval.low, 2), round(interval.high, 2)
-    (0.5, 0.35, 0.61)
+    (0.5, 0.36, 0.62)
     """
     criterion = get_criterion(metric, "metric")
     one_of(method, METHODS, "method")
     check_level(confidence_level)
-    if n_replicates < 2:
-        raise ValueError(f"An interval needs at least two replicates; received n_replicates={n_replicates!r}.")
+    if not (isinstance(n_replicates, int | np.integer) and n_replicates >= 2):
+        raise ValueError(f"n_replicates must be a whole number, 2 or larger; received {n_replicates!r}.")
     true, predicted = as_column(y_true, "label"), as_column(y_pred, "decision")
     group = as_column(sensitive_features, "group")
     if same_length(y_true=true, y_pred=predicted, sensitive_features=group) == 0:
@@ -280,17 +307,22 @@ def fairness_interval(
     labels = Levels.of(together([true, predicted], "label"), "label")
     if pos_label is not None and pos_label not in labels.values.tolist() and len(labels.values) > 1:
         raise ValueError(f"pos_label={pos_label!r} is not among the labels {labels.values.tolist()}.")
+    if len(labels.values) > 2 and predicted.dtype.kind == "f":
+        raise ValueError(
+            f"y_pred and y_true together hold {len(labels.values)} values; if y_pred are scores or probabilities, pass "
+            "the decisions made from them."
+        )
     if len(labels.values) > 2 or pos_label is None:
         labels.two()
     positive = labels.values[-1] if pos_label is None else pos_label
     groups = Levels.of(group, "group").two()
     truth, decision = (true == positive).astype(np.int64), (predicted == positive).astype(np.int64)
     fit = count_decisions(decision, truth, groups.codes(group), 2)
-    if random_state is not None and not 0 <= random_state < 2**64:
+    if random_state is not None and not (isinstance(random_state, int | np.integer) and 0 <= random_state < 2**64):
         raise ValueError(f"random_state must be None or a whole number from 0 up; received {random_state!r}.")
     seed = randbits(63) if random_state is None else int(random_state)
-    replicates = reweigh(np.broadcast_to(fit, (n_replicates, *fit.shape)), seed)
+    rates_b = reweigh(criterion, np.broadcast_to(fit, (1 + n_replicates, *fit.shape)), seed)
     return gap_interval(
-        criterion, fit, replicates, groups=groups.values.tolist(), source="evaluation", method=method,
+        criterion, fit, rates_b, groups=groups.values.tolist(), source="evaluation", method=method,
         confidence_level=confidence_level, like=sensitive_features,
     )  # fmt: skip

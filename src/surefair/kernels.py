@@ -254,13 +254,13 @@ def dual_averaging(
         w_[:], U_[:], s_[:] = w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T]
         a, beta, t, A, C = s_[0], s_[1], s_[2], s_[3], s_[4]
         V, margin, c, slope = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T)
-        product, weighted, n_pending = np.empty(T), np.empty((PENDING, T)), 0
+        move, product, weighted, n_pending = np.empty(T), np.empty(T), np.empty((PENDING, T)), 0
         for i in range(len(X)):
             x, step, slab_x = X[i], eta[i], _dot(slab, X[i])
             if i % DRAWN == 0:
                 draw_multipliers(law, seed, first_row + i, low, V[: min(DRAWN, len(X) - i)])
             v = V[i % DRAWN]
-            damp = damping * _dot(x, x)
+            damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
             if i == 0 or (first_row + i) % FOLD == 0:  # otherwise the last sweep has left it
                 _margins(x, w_, product)
             for b in range(T):
@@ -269,11 +269,12 @@ def dual_averaging(
                 margin[b] = a[b] * product[b] + (beta[b] - c[b]) * slab_x
             _derivatives(loss, y[i], margin, slope)
             for b in range(T):
-                shrink = 1.0 - step * v[b] * alpha
+                move[b] = step * v[b] / (1.0 + damp * step * v[b])
+                shrink = 1.0 - move[b] * alpha
                 A[b] += a[b]
                 C[b] += beta[b] - c[b]
                 a[b] *= shrink
-                beta[b] = shrink * beta[b] + step * v[b] * alpha * c[b]
+                beta[b] = shrink * beta[b] + move[b] * alpha * c[b]
             if step * alpha > 1e-3:  # a ridge so strong that a could vanish before the next fold
                 _accumulate(U_, X[i - n_pending : i], weighted)
                 n_pending = 0
@@ -281,7 +282,7 @@ def dual_averaging(
                     if abs(a[b]) < 1e-3:
                         _fold(slab, w_, U_, s_, b, b + 1)
             for b in range(T):
-                slope[b] *= step * v[b] / (a[b] * (1.0 + damp * step * v[b]))
+                slope[b] *= move[b] / a[b]
                 t[b] -= slope[b] * slab_x
                 weighted[n_pending, b] = A[b] * slope[b]
             n_pending += 1
@@ -428,12 +429,13 @@ def penalised_sgd(
                     clearance[b] = certain * certain if certain > 0.0 else -1.0
             _margins(x, theta_, margin)
             _derivatives(loss, y[i], margin, slope)
-            damp = damping * _dot(x, x)
+            damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
             if not robust:
                 _penalty(theta_, gradient, pull, square)
             for b in range(T):
-                shrink[b] = 1.0 - step * v[b] * alpha
-                slope[b] *= step * v[b] / (1.0 + damp * step * v[b])
+                move = step * v[b] / (1.0 + damp * step * v[b])
+                shrink[b] = 1.0 - move * alpha
+                slope[b] *= move
             for j in range(D):
                 for b in range(T):
                     theta_[j, b] = shrink[b] * theta_[j, b] - slope[b] * x[j]

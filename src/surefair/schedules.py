@@ -81,11 +81,14 @@ def whitening(X: FloatArray) -> FloatArray:
            [0., 1.]])
     """
     n, D = X.shape
-    scale = np.sqrt(np.mean(X**2, axis=0)) if n else np.zeros(D)
+    largest = np.abs(X).max(axis=0, initial=0.0)
+    largest[largest == 0.0] = 1.0
+    scale = largest * np.sqrt(np.mean((X / largest) ** 2, axis=0)) if n else np.ones(D)
     scale[scale == 0.0] = 1.0
     if not enough_rows(X):
         return np.diag(1.0 / scale)
-    values, vectors = np.linalg.eigh(X.T @ X / n / np.outer(scale, scale))
+    scaled = X / scale
+    values, vectors = np.linalg.eigh(scaled.T @ scaled / n)
     root = vectors / np.sqrt(np.maximum(values, 1.0 / n)) @ vectors.T
     return np.asarray(root / scale[:, None])
 

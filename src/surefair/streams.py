@@ -13,6 +13,7 @@ column names and remember their library, so that answers can be given in the sam
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Number
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -118,6 +119,8 @@ def as_column(values: Any, what: str) -> Column:
     >>> as_column(["b", "a"], "label")
     array(['b', 'a'], dtype='<U1')
     """
+    if values is None or isinstance(values, str | bytes | Number):
+        raise ValueError(f"The {what} column must be a column of values; received {values!r}. Pass the column itself.")
     if isinstance(values, Mapping) or isinstance(nw.from_native(values, pass_through=True), nw.DataFrame):
         raise ValueError(f"The {what} column must be one column; received a table. Pass one of its columns.")
     series = nw.from_native(values, series_only=True, pass_through=True)

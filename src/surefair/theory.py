@@ -108,19 +108,11 @@ class _Objective:
     def _penalty(self, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """G and its first two derivatives, with min(0, m) rounded to -log(1 + exp(-τm)) / τ."""
         assert self.form is not None
-        rows, pulls = self.form
+        rows, weights, _ = self.form
         m = self.sharpness * (rows @ theta)
-        weights = _weights(rows, pulls)
         side = expit(-m)
         bend = -self.sharpness * (rows.T * (weights * side * (1.0 - side))) @ rows
         return float(-weights @ np.logaddexp(0.0, -m) / self.sharpness), (weights * side) @ rows, bend
-
-
-def _weights(rows: FloatArray, pulls: FloatArray) -> FloatArray:
-    """wᵢ from the rows rᵢ and their pulls wᵢrᵢ."""
-    largest = np.argmax(np.abs(rows), axis=1)[:, None]
-    above, below = np.take_along_axis(pulls, largest, 1)[:, 0], np.take_along_axis(rows, largest, 1)[:, 0]
-    return np.divide(above, below, out=np.zeros_like(above), where=below != 0.0)
 
 
 def _minimise(objective: _Objective, theta: FloatArray, basis: FloatArray) -> FloatArray:

@@ -73,7 +73,7 @@ def test_the_fit_and_every_replicate_lie_in_the_slab(problems, criterion, loss, 
     assert np.all(np.abs(x_tilde @ mean) <= p.learner.settings.tolerance + rounding + 1e-14)
 
 
-@pytest.mark.parametrize("criterion", [name for name, c in CRITERIA.items() if c.form == Slab.on])
+@pytest.mark.parametrize("criterion", [name for name, c in CRITERIA.items() if c.form is Slab])
 @pytest.mark.parametrize("step_size", ["auto", sf.PolynomialDecay(0.5, 0.6)], ids=["auto", "explicit"])
 @pytest.mark.parametrize("tolerance", [0.0, 0.02])
 def test_a_classifier_obeys_the_slab_of_its_constraint_set(criterion, step_size, tolerance):

@@ -1,7 +1,7 @@
 """Criteria: what is fair. One file per criterion; a new file is found by itself.
 
->>> sorted(CRITERIA)
-['demographic_parity', 'error_rate', 'false_negative_rate', 'false_positive_rate']
+>>> CRITERIA["false_positive_rate"].rate
+'share of positive decisions among the truly negative'
 """
 
 from __future__ import annotations

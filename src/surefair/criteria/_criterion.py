@@ -6,7 +6,6 @@ its numerator and denominator; the constraint is one of the two forms below, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,15 +33,15 @@ class SquaredPenalty(NamedTuple):
     """
 
     rows: FloatArray  # rᵢ = yᵢ xᵢ, shape (m, D)
+    weights: FloatArray  # wᵢ, shape (m,)
     pulls: FloatArray  # wᵢ rᵢ, shape (m, D), on a grid
 
     @classmethod
     def on(cls, X: FloatArray, y: FloatArray, z: FloatArray) -> SquaredPenalty:
         """Wᵢ = zᵢ / m over the m rows given; rows that are all zeros never pull and are left out."""
-        rows = y[:, None] * X
-        pulls = on_grid(z[:, None] / len(z) * rows)
-        some = rows.any(axis=1)
-        return cls(np.ascontiguousarray(rows[some]), np.ascontiguousarray(pulls[some]))
+        some = X.any(axis=1)
+        rows, weights = y[some, None] * X[some], z[some] / len(z)
+        return cls(rows, weights, on_grid(weights[:, None] * rows))
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Gradient ḡ of g at each column of θ, shape (D, columns); rows on a kink pull nothing."""
@@ -53,7 +52,7 @@ Form = Slab | SquaredPenalty
 
 
 def on_grid(A: FloatArray) -> FloatArray:
-    """Round to multiples of a power of two, so coarse that sums of any rows of A are exact in any order.
+    """Round each column to multiples of a power of two, so coarse that sums of any rows are exact in any order.
 
     Which rows pull changes with θ; exact sums let a kernel add and remove single rows for ever and still hold, to the
     last bit, what a fresh sum would give.
@@ -64,10 +63,8 @@ def on_grid(A: FloatArray) -> FloatArray:
     >>> bool(A.sum() == A[::-1].cumsum()[-1] == A[:500].sum() + A[500:].sum())
     True
     """
-    largest = np.abs(A).sum(axis=0).max(initial=0.0)
-    if largest == 0.0:
-        return A
-    grid = 2.0 ** (np.ceil(np.log2(largest)) - 52)
+    largest = np.abs(A).sum(axis=0)
+    grid = 2.0 ** (np.ceil(np.log2(np.where(largest > 0.0, largest, 1.0))) - 52)
     return np.asarray(np.rint(A / grid) * grid)
 
 
@@ -82,8 +79,8 @@ class Criterion:
         The rate it compares, in words.
     numerator, denominator : tuple of (truth, decision)
         Cells whose counts make the rate, each 0 or 1.
-    form : callable (X, y, z) -> Slab or SquaredPenalty
-        The constraint, from rows X, labels y = ±1 and centred groups z.
+    form : Slab or SquaredPenalty, the class
+        The form of its constraint; ``form.on(X, y, z)`` makes one of rows, labels ±1 and centred groups.
 
     Examples
     --------
@@ -99,7 +96,7 @@ class Criterion:
     rate: str
     numerator: tuple[tuple[int, int], ...]
     denominator: tuple[tuple[int, int], ...]
-    form: Callable[[FloatArray, FloatArray, FloatArray], Form]
+    form: type[Form]
 
     def tally(self, counts: NDArray[np.floating] | NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
         """Numerators and denominators of the rates, from counts of shape (..., group, truth, decision)."""
@@ -119,4 +116,4 @@ class Criterion:
         """Constraint on a constraint set D': groups are centred over all of D', rows are those looked at."""
         part = self.looks_at(y)
         z = group - group.mean()
-        return self.form(X[part], y[part], z[part])
+        return self.form.on(X[part], y[part], z[part])

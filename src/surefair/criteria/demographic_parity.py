@@ -7,5 +7,5 @@ CRITERION = Criterion(
     rate="share of positive decisions",
     numerator=((0, 1), (1, 1)),
     denominator=((0, 0), (0, 1), (1, 0), (1, 1)),
-    form=Slab.on,
+    form=Slab,
 )

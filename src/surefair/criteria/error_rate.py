@@ -7,5 +7,5 @@ CRITERION = Criterion(
     rate="share of wrong decisions",
     numerator=((0, 1), (1, 0)),
     denominator=((0, 0), (0, 1), (1, 0), (1, 1)),
-    form=SquaredPenalty.on,
+    form=SquaredPenalty,
 )

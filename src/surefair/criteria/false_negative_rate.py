@@ -7,5 +7,5 @@ CRITERION = Criterion(
     rate="share of negative decisions among the truly positive",
     numerator=((1, 0),),
     denominator=((1, 0), (1, 1)),
-    form=SquaredPenalty.on,
+    form=SquaredPenalty,
 )

@@ -7,5 +7,5 @@ CRITERION = Criterion(
     rate="share of positive decisions among the truly negative",
     numerator=((0, 1),),
     denominator=((0, 0), (0, 1)),
-    form=SquaredPenalty.on,
+    form=SquaredPenalty,
 )

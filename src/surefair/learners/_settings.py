@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from surefair.losses import Loss
 from surefair.multipliers import Multipliers
 from surefair.schedules import PolynomialDecay
@@ -30,9 +32,9 @@ class Settings:
     start : ndarray of shape (D,)
         Where the fit and all replicates begin.
     robust : bool
-        Step for step as in the paper where false. Where true, steps that a stiff row or penalty would overshoot are
-        shortened as an implicit step shortens them: the loss step η becomes η / (1 + η h‖x‖²) with h the loss's largest
-        curvature, and the penalty step is exactly implicit.
+        Step for step as in the paper where false. Where true, steps that a stiff row, ridge or penalty would overshoot
+        are shortened as an implicit step shortens them: the step η becomes η / (1 + η (h‖x‖² + κ)) with h the loss's
+        largest curvature, and the penalty step is exactly implicit.
     """
 
     loss: Loss
@@ -46,8 +48,13 @@ class Settings:
 
     @property
     def damping(self) -> float:
-        """The h of the damped loss step; 0 for explicit steps."""
+        """The h of the damped step; 0 for explicit steps."""
         return self.loss.max_curvature if self.robust else 0.0
+
+    def damped(self, step: FloatArray, x: FloatArray) -> FloatArray:
+        """Steps ηV as they are taken at the row x."""
+        stiffness = self.damping * (x @ x) + self.alpha if self.robust else 0.0
+        return np.asarray(step / (1.0 + stiffness * step))
 
     @property
     def effective_penalty(self) -> float:

@@ -88,9 +88,8 @@ class DualAveraging:
         p, total = self._plain(state)
         V = s.multipliers.draw(state.k, 1, p.shape[1])[0]
         theta = self.project(p)
-        step = s.schedule.steps(k, 1)[0] * V
-        loss_step = step / (1.0 + s.damping * (x @ x) * step)
-        p = p - loss_step * np.outer(x, s.loss.derivative(x @ theta, y)) - step * s.alpha * theta
+        step = s.damped(s.schedule.steps(k, 1)[0] * V, x)
+        p = p - step * (np.outer(x, s.loss.derivative(x @ theta, y)) + s.alpha * theta)
         return self._state(k, p, total + theta)
 
     def project(self, p: FloatArray) -> FloatArray:

@@ -90,8 +90,7 @@ class PenalisedSGD:
         k = state.k + 1
         theta = state.theta
         step = s.schedule.steps(k, 1)[0] * s.multipliers.draw(state.k, 1, theta.shape[1])[0]
-        loss_step = step / (1.0 + s.damping * (x @ x) * step)
-        after = theta - loss_step * np.outer(x, s.loss.derivative(x @ theta, y)) - step * s.alpha * theta
+        after = theta - s.damped(step, x) * (np.outer(x, s.loss.derivative(x @ theta, y)) + s.alpha * theta)
         stiffness = 2.0 * s.effective_penalty * step
         if s.robust:
             head = kernels.HEAD_START

@@ -1,0 +1,49 @@
+"""What "auto" promises: no ridge, scale or parameter changed afterwards may lead it astray."""
+
+import numpy as np
+import pytest
+
+import surefair as sf
+
+TRAIN, TEST = sf.datasets.SyntheticDM(seed=3).rows(0, 4_000), sf.datasets.SyntheticDM(seed=4).rows(0, 500)
+
+
+def fitted(criterion="false_positive_rate", X=TRAIN.X, **parameters):
+    clf = sf.FairClassifier(criterion, n_replicates=30, random_state=0, **parameters)
+    return clf.fit(X, TRAIN.y, sensitive_features=TRAIN.group)
+
+
+@pytest.mark.parametrize("criterion", sf.CRITERIA)
+@pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 10.0, 1000.0])
+def test_the_fit_is_near_its_optimum_however_strong_the_ridge(criterion, loss, alpha):
+    clf = fitted(criterion, alpha=alpha, loss=loss)
+    best = sf.theory.optimum(clf, TRAIN.X, TRAIN.y)
+    off = np.append(clf.coef_, clf.intercept_) - best
+    spread = np.append(clf.coef_replicates_.std(axis=0), clf.intercept_replicates_.std())
+    assert np.all(np.abs(off) <= 5.0 * spread + 0.05 * np.abs(best).max())
+    assert spread.max() < 5.0 * np.abs(best).max()
+
+
+@pytest.mark.parametrize("criterion", sf.CRITERIA)
+@pytest.mark.parametrize("scale", [(1e6, 1e-6), (1e-170, 1e150)])
+def test_the_units_of_the_features_do_not_matter(criterion, scale):
+    plain, scaled = fitted(criterion), fitted(criterion, X=TRAIN.X * scale)
+    np.testing.assert_allclose(scaled.coef_ * scale, plain.coef_, rtol=1e-6)
+    np.testing.assert_allclose(scaled.coef_replicates_ * scale, plain.coef_replicates_, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"fit_intercept": False}, {"loss": "squared_error"}, {"n_replicates": 5}, {"penalty": 50.0}], ids=str
+)
+def test_parameters_changed_after_fit_change_nothing_that_was_learnt(tmp_path, changed):
+    clf, other = fitted(), fitted().set_params(**changed)
+    sf.save(other, tmp_path / "other.npz")
+    again = sf.load(tmp_path / "other.npz")
+    for one in (other, again):
+        assert np.array_equal(one.predict_proba(TEST.X), clf.predict_proba(TEST.X))
+        asked = one.fairness_interval(TEST.X, TEST.y, sensitive_features=TEST.group)
+        assert asked == clf.fairness_interval(TEST.X, TEST.y, sensitive_features=TEST.group)
+    for one in (clf, other, again):
+        one.partial_fit(TEST.X, TEST.y, sensitive_features=TEST.group)
+        assert np.array_equal(one.coef_replicates_, clf.coef_replicates_)

@@ -42,6 +42,10 @@ class Levels:
 
     def codes(self, column: Column) -> NDArray[np.int64]:
         """Code of each entry; a value that was not declared is an error."""
+        if column.dtype.kind == self.values.dtype.kind and column.dtype.kind != "O":
+            codes = np.searchsorted(self.values, column).clip(max=len(self.values) - 1)
+            if np.array_equal(self.values[codes], column):
+                return codes.astype(np.int64, copy=False)
         found = Levels.of(column, self.what).values
         known = {value: code for code, value in enumerate(self.values.tolist())}
         unknown = [value for value in found.tolist() if value not in known]

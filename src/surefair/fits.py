@@ -20,7 +20,7 @@ from surefair.multipliers import Multipliers
 from surefair.schedules import AUTO, PolynomialDecay, enough_rows, whitening
 from surefair.streams import FloatArray
 
-CHUNK = 8192  # rows whose new coordinates are held at a time
+CHUNK = 2**20  # numbers of rows in new coordinates that are held at a time (8 MiB)
 
 
 class Rows(NamedTuple):
@@ -91,8 +91,9 @@ class Fit(NamedTuple):
     def learn(self, rows: Rows, n_threads: int) -> Fit:
         """Fit after these rows, too."""
         state = self.state
-        for low in range(0, rows.n, CHUNK):
-            chunk = rows.part(low, low + CHUNK)
+        size = max(1024, CHUNK // len(self.W))
+        for low in range(0, rows.n, size):
+            chunk = rows.part(low, low + size)
             moved = np.empty((chunk.n, self.W.shape[1]))
             kernels.change_coordinates(np.ascontiguousarray(chunk.X), self.W, moved)
             state = self.learner.step(state, moved, np.ascontiguousarray(chunk.y), n_threads)

@@ -222,7 +222,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(other)
         if self._fit is None or other._fit is None:
             raise ValueError("Both fits must have their constraint set complete before they can be merged.")
-        mine, theirs = self.get_params(), other.get_params()
+        mine, theirs = self._fit.problem.params, other._fit.problem.params
         differ = [name for name in mine if name not in {"n_jobs", "random_state"} and mine[name] != theirs[name]]
         learnt = ("classes_", "groups_", "n_features_in_", "feature_names_in_")
         differ += [name for name in learnt if not _same(getattr(self, name, None), getattr(other, name, None))]
@@ -423,9 +423,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = Levels.of(declared, "label").values
         if classes is not None and len(self.classes_) != 2:
             raise ValueError(f"classes must hold both labels; received {list(classes)!r}.")
-        self.groups_ = Levels.of(together(groups, "group"), "group").values if groups else None
-        if self.groups_ is not None and self.criterion is not None and len(self.groups_) > 2:
-            Levels(self.groups_, "group").two()
+        self.groups_ = self._group_levels(groups) if groups else None
         if len(self.classes_) > 2:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
@@ -511,13 +509,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._declare_groups(column)
         return Rows(values, signs, Levels(self.groups_, "group").codes(column))
 
+    def _group_levels(self, columns: list[NDArray[Any]]) -> NDArray[Any]:
+        """Groups found in these columns; more than two cannot be constrained."""
+        levels = Levels.of(together(columns, "group"), "group")
+        return (levels.two() if self.criterion is not None and len(levels.values) > 2 else levels).values
+
     def _declare_groups(self, column: NDArray[Any]) -> None:
         """Add the groups of these rows to those declared, and code the waiting rows anew."""
         assert self.groups_ is not None
         assert self._waiting is not None
-        before, self.groups_ = self.groups_, Levels.of(together([self.groups_, column], "group"), "group").values
-        if self.criterion is not None and len(self.groups_) > 2:
-            Levels(self.groups_, "group").two()
+        before, self.groups_ = self.groups_, self._group_levels([self.groups_, column])
         recode = Levels(self.groups_, "group").codes(before)
         self._waiting = self._waiting._replace(group=recode[self._waiting.group])
 

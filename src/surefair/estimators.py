@@ -407,11 +407,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if sensitive_features is not None:
             groups.append(as_column(sensitive_features, "group"))
         if constraint_set is not None:
-            parts = (
-                [part for part in constraint_set if part is not None]
-                if isinstance(constraint_set, tuple | list)
-                else []
-            )
+            parts = constraint_set if isinstance(constraint_set, tuple | list) else ()
+            parts = [part for part in parts if part is not None]
             if len(parts) != 3:
                 raise ValueError(
                     f"constraint_set must be a tuple (X, y, sensitive_features); received {len(parts)} parts."
@@ -591,10 +588,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, tuple | list) else [value]
 
 
 def _same(a: Any, b: Any) -> bool:

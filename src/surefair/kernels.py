@@ -2,7 +2,7 @@
 
 Each kernel does, for a range of columns (the fit and its replicates), what the ``reference_step`` of its learner
 does, to rounding. Arrays are (features, columns) with columns contiguous, so every inner loop runs over columns and
-vectorises; a *tile* of columns small enough for the L1 cache is carried through all rows before the next tile starts.
+vectorises; a *tile* of columns is carried through all rows of a batch, in the cache, before the next tile starts.
 A column's arithmetic never depends on its neighbours, on the tile, or on where a batch ends: results are the same
 bits whatever the threads and batch sizes. For that, too, nothing is summed by BLAS and ``fastmath`` never reorders.
 """

@@ -17,6 +17,7 @@ from sklearn.base import clone
 
 import surefair as sf
 from surefair import CRITERIA, Criterion, FairClassifier, PolynomialDecay
+from surefair.criteria import Rate
 from surefair.datasets import SyntheticDM
 from surefair.losses import LOSSES
 from surefair.multipliers import LAWS
@@ -99,7 +100,7 @@ def test_a_loaded_classifier_answers_as_the_saved_one(path):
     "clf",
     [
         FairClassifier(),
-        FairClassifier(None, "squared_error", 0.1, 2.0, 0.0, DECAY, 7, "poisson", 10, False, 3, 2),
+        FairClassifier(None, "squared_error", 0.1, 2.0, 0.0, DECAY, 7, "poisson", 10, False, 3, 2, 5.0, True),
         FairClassifier("error_rate", tolerance=np.float64(0.5), n_replicates=np.int64(5), random_state=np.int64(3)),
         FairClassifier(step_size=PolynomialDecay(np.float32(0.5), np.float64(0.75))),
     ],
@@ -138,6 +139,27 @@ def test_labels_and_groups_of_every_type_come_back(path, kind, stop):
     assert set(clf.predict(TEST.X).tolist()) <= set(levels.tolist())
 
 
+@pytest.mark.parametrize("stop", [40, 200], ids=["while D' fills", "later"])
+def test_columns_come_back_each_in_its_type(path, stop):
+    def some(low, high=None):
+        group, half = ROWS.group[low:high], np.arange(500)[low:high] % 2
+        z = {"ä": group, "日本": half == 1, 'a "b"': 0.5 * half, "text": np.array(["no", "yes"])[half]}
+        return {"X": ROWS.X[low:high], "y": ROWS.y[low:high], "sensitive_features": z}
+
+    clf = round_trip(make(n_constraint=100).partial_fit(**some(0, stop)), path).partial_fit(**some(stop))
+    whole = make(n_constraint=100).partial_fit(**some(0))
+    kinds = {name: (groups.dtype.kind, groups.tolist()) for name, groups in clf.groups_.items()}
+    assert kinds == {
+        "ä": ("i", [0, 1]),
+        "日本": ("b", [False, True]),
+        'a "b"': ("f", [0.0, 0.5]),
+        "text": ("U", ["no", "yes"]),
+    }
+    assert clf.group_counts_.equals(whole.group_counts_)
+    assert clf.coef_replicates_.tolist() == whole.coef_replicates_.tolist()
+    assert clf.fairness_interval(**some(0)) == whole.fairness_interval(**some(0))
+
+
 def test_no_groups_come_back_as_no_groups(path):
     clf = round_trip(make().partial_fit(ROWS.X, ROWS.y), path)
     assert clf.groups_ is None
@@ -172,7 +194,7 @@ def test_there_is_nothing_in_the_file_that_could_run(path, criterion, stop):
     with np.load(path, allow_pickle=False) as archive:
         assert "meta" in archive.files
         assert not any(archive[name].dtype.hasobject for name in archive.files)
-        assert json.loads(archive["meta"].tobytes())["version"] == 1
+        assert json.loads(archive["meta"].tobytes())["version"] == 2
 
 
 def test_the_path_may_be_text_and_have_any_ending(tmp_path):
@@ -202,11 +224,12 @@ def test_a_file_is_never_half_written(path, monkeypatch, failing, error):
 
 
 def test_an_own_criterion_is_refused_before_anything_is_written(path):
-    mine = Criterion("mine", "share", ((0, 1),), ((0, 0), (0, 1)), CRITERIA["error_rate"].form)
+    rate = Rate("mine", "share", ((0, 1),), ((0, 0), (0, 1)))
+    mine = Criterion("mine", (rate,), CRITERIA["error_rate"].form)
     for clf in (make(mine), feed(make(mine))):
         with pytest.raises(ValueError, match="'mine'"):
             sf.save(clf, path)
-    impostor = Criterion("error_rate", "share", ((0, 1),), ((0, 0), (0, 1)), CRITERIA["error_rate"].form)
+    impostor = Criterion("error_rate", (rate,), CRITERIA["error_rate"].form)
     with pytest.raises(ValueError, match="'error_rate' is an object of your own, which a file cannot hold"):
         sf.save(make(impostor), path)
     assert os.listdir(path.parent) == []
@@ -288,7 +311,8 @@ def in_array(arrays):
 
 CHANGES = {
     "another format": (in_meta(format="pears"), "format 'pears'"),
-    "a later version": (in_meta(version=99), "version 99; this release reads .* up to version 1. Upgrade surefair"),
+    "a later version": (in_meta(version=99), "version 99; this release reads .*, version 2. Read it with the release"),
+    "an earlier version": (in_meta(version=1), "version 1; this release reads .*, version 2. Read it with the release"),
     "another description": (in_meta(seed=1), "its description fails its checksum"),
     "another number": (in_array, "damaged: W fails its checksum"),
     "a lost array": (lambda arrays: arrays.pop("W"), "damaged: W fails its checksum"),

@@ -4,70 +4,125 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array, csr_matrix
 
-from surefair.counts import count, count_decisions
+import surefair.counts
+from surefair.counts import Counts, count, count_decisions
+
+SIZES = (2, 3)
+
+sparse_or_not = pytest.mark.parametrize("make", [np.asarray, csr_matrix, csr_array])
 
 
-def sample(seed, n_rows=60, D=3, n_models=5, n_groups=2):
-    """Small whole numbers, so that margins are exact and often 0."""
+def sample(seed, n_rows=60, D=3, n_models=5, sizes=SIZES):
+    """Small whole numbers, so that margins and sums of weights are exact, and margins often 0."""
     rng = np.random.default_rng(seed)
     theta, X = rng.integers(-3, 4, size=(D, n_models)), rng.integers(-3, 4, size=(n_rows, D))
-    return theta.astype(float), X.astype(float), rng.integers(2, size=n_rows), rng.integers(n_groups, size=n_rows)
+    codes = np.stack([rng.integers(size, size=n_rows) for size in sizes], axis=1)
+    weight = rng.integers(4, size=n_rows).astype(float)
+    return theta.astype(float), X.astype(float), rng.integers(2, size=n_rows), codes, weight
 
 
-def plain_count(theta, X, truth, group, n_groups):
-    counts = np.zeros((theta.shape[1], n_groups, 2, 2), dtype=int)
+def plain_count(theta, X, truth, codes, sizes, weight):
+    counts = np.zeros((theta.shape[1], sum(sizes), 2, 2))
     for b, coef in enumerate(theta.T):
-        for x, t, g in zip(X, truth, group, strict=True):
-            counts[b, g, t, int(sum(x * coef) > 0.0)] += 1
+        for x, t, code, c in zip(X, truth, codes, weight, strict=True):
+            for column, g in enumerate(code):
+                counts[b, sum(sizes[:column]) + g, t, int(sum(x * coef) > 0.0)] += c
     return counts
 
 
-@given(seed=st.integers(0, 2**32 - 1), n_rows=st.integers(0, 60), n_groups=st.integers(1, 4))
-def test_counts_are_those_of_a_plain_loop(seed, n_rows, n_groups):
-    theta, X, truth, group = sample(seed, n_rows, n_groups=n_groups)
-    counts = count(theta, X, truth, group, n_groups)
-    assert np.array_equal(counts, plain_count(theta, X, truth, group, n_groups))
+def same(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+@sparse_or_not
+@given(seed=st.integers(0, 2**32 - 1), n_rows=st.integers(0, 60), sizes=st.lists(st.integers(1, 4), min_size=1))
+def test_counts_are_those_of_a_plain_loop(make, seed, n_rows, sizes):
+    theta, X, truth, codes, weight = sample(seed, n_rows, sizes=tuple(sizes))
+    counts = count(theta, make(X), truth, codes, tuple(sizes), weight)
+    for table, c in zip(counts, (np.ones(n_rows), weight, weight**2), strict=True):
+        assert table.dtype == np.float64
+        assert np.array_equal(table, plain_count(theta, X, truth, codes, sizes, c))
+
+
+@sparse_or_not
+def test_without_weights_every_row_weighs_one(make):
+    theta, X, truth, codes, _ = sample(3)
+    counts = count(theta, make(X), truth, codes, SIZES)
+    assert same(counts, [counts.rows] * 3)
+    assert same(counts, count(theta, make(X), truth, codes, SIZES, np.ones(60)))
+
+
+@sparse_or_not
 @given(seed=st.integers(0, 2**32 - 1), cut=st.integers(0, 60))
-def test_counts_of_two_sets_of_rows_add(seed, cut):
-    theta, X, truth, group = sample(seed)
-    parts = [count(theta, X[part], truth[part], group[part], 2) for part in (slice(cut), slice(cut, None))]
-    assert np.array_equal(parts[0] + parts[1], count(theta, X, truth, group, 2))
+def test_counts_of_two_sets_of_rows_add(make, seed, cut):
+    theta, X, truth, codes, weight = sample(seed)
+    parts = [
+        count(theta, make(X[part]), truth[part], codes[part], SIZES, weight[part])
+        for part in (slice(cut), slice(cut, None))
+    ]
+    assert isinstance(parts[0] + parts[1], Counts)
+    assert same(parts[0] + parts[1], count(theta, make(X), truth, codes, SIZES, weight))
 
 
-def test_every_row_of_every_group_is_counted():
-    theta, X, truth, group = sample(1, n_groups=3)
-    counts = count(theta, X, truth, group, 3)
-    assert np.array_equal(counts.sum(axis=(2, 3)), np.tile(np.bincount(group, minlength=3), (5, 1)))
+@pytest.mark.parametrize("block", [1, 7, 100, 10**6])
+def test_sparse_rows_are_counted_alike_in_blocks_of_any_size(monkeypatch, block):
+    theta, X, truth, codes, weight = sample(4)
+    whole = count(theta, csr_matrix(X), truth, codes, SIZES, weight)
+    monkeypatch.setattr(surefair.counts, "BLOCK", block)
+    assert same(count(theta, csr_matrix(X), truth, codes, SIZES, weight), whole)
+
+
+@sparse_or_not
+def test_no_cell_is_negative_and_an_empty_one_is_zero(make):
+    # sums of weights such as 0.1 are not exact, and differences of two must not show it
+    rng = np.random.default_rng(5)
+    X, truth, codes, weight = rng.normal(size=(500, 2)), rng.integers(2, size=500), np.zeros((500, 1), int), 0.1
+    theta = np.hstack([rng.normal(size=(2, 20)), np.zeros((2, 1))])
+    counts = count(theta, make(X), truth, codes, (1,), np.full(500, weight) * rng.random(500))
+    for table in counts:
+        assert (table >= 0.0).all()
+        assert np.array_equal(table == 0.0, counts.rows == 0.0)
+
+
+def test_every_row_of_every_group_is_counted_once_in_each_column():
+    theta, X, truth, codes, _ = sample(1)
+    counts = count(theta, X, truth, codes, SIZES)
+    expected = np.concatenate([np.bincount(code, minlength=size) for code, size in zip(codes.T, SIZES, strict=True)])
+    assert np.array_equal(counts.rows.sum(axis=(2, 3)), np.tile(expected, (5, 1)))
 
 
 def test_an_empty_group_has_counts_of_zero():
-    theta, X, truth, group = sample(2)
-    counts = count(theta, X, truth, 2 * group, 4)
-    assert np.array_equal(counts[:, [0, 2]], count(theta, X, truth, group, 2))
-    assert not counts[:, [1, 3]].any()
+    theta, X, truth, codes, weight = sample(2, sizes=(2,))
+    counts = count(theta, X, truth, 2 * codes, (4,), weight)
+    for table, narrow in zip(counts, count(theta, X, truth, codes, (2,), weight), strict=True):
+        assert np.array_equal(table[:, [0, 2]], narrow)
+        assert not table[:, [1, 3]].any()
 
 
 def test_a_margin_of_zero_is_a_negative_decision():
-    counts = count(np.zeros((2, 1)), np.ones((3, 2)), np.array([0, 1, 1]), np.zeros(3, dtype=int), 1)
-    assert counts[0, 0].tolist() == [[1, 0], [2, 0]]
+    for X in (np.ones((3, 2)), csr_matrix(np.ones((3, 2)))):
+        counts = count(np.zeros((2, 1)), X, np.array([0, 1, 1]), np.zeros((3, 1), dtype=int), (1,))
+        assert counts.rows[0, 0].tolist() == [[1, 0], [2, 0]]
 
 
+@sparse_or_not
 @pytest.mark.parametrize("n_models", [1, 2, 7])
-def test_a_model_is_counted_alike_in_any_company(n_models):
+def test_a_model_is_counted_alike_in_any_company(make, n_models):
     # margins such as 0.1 + 0.2 - 0.3 are 0 but for rounding, and rounding must not depend on the other models
     rng = np.random.default_rng(0)
     for _ in range(20):
         X, theta = rng.integers(-3, 4, size=(200, 12)).astype(float), rng.integers(-5, 6, size=(12, 60)) / 10.0
-        truth, group = rng.integers(2, size=(2, 200))
-        alone = count(theta[:, :n_models].copy(), X, truth, group, 2)
-        assert np.array_equal(alone, count(theta, X, truth, group, 2)[:n_models])
+        truth, codes = rng.integers(2, size=200), rng.integers(2, size=(200, 1))
+        alone = count(theta[:, :n_models].copy(), make(X), truth, codes, (2,))
+        assert same(alone, count(theta, make(X), truth, codes, (2,)).of(slice(n_models)))
 
 
 @given(seed=st.integers(0, 2**32 - 1), n_rows=st.integers(0, 40))
 def test_given_decisions_are_counted_like_those_of_a_model(seed, n_rows):
-    theta, X, truth, group = sample(seed, n_rows, n_models=1)
+    theta, X, truth, codes, weight = sample(seed, n_rows, n_models=1)
     decision = (X @ theta[:, 0] > 0.0).astype(int)
-    assert np.array_equal(count_decisions(decision, truth, group, 2), count(theta, X, truth, group, 2)[0])
+    for c in (None, weight):
+        counted = count_decisions(decision, truth, codes, SIZES, c)
+        assert same(counted, count(theta, X, truth, codes, SIZES, c).of(0))

@@ -42,3 +42,21 @@ def test_other_methods_cover_parity(method):
 
 def test_the_published_interval_misses_parity_almost_always():
     assert np.mean([i.low == 0.0 for i in intervals(0.0, "demographic_parity", "paper")]) < 0.05
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("metric", "n_groups"), [("demographic_parity", 3), ("demographic_parity", 5), ("equalized_odds", 2)]
+)
+def test_simultaneous_intervals_cover_the_largest_gap(metric, n_groups, apart):
+    rng = np.random.default_rng([n_groups, int(100 * apart)])
+    group, truth = np.repeat(np.arange(n_groups), 200), np.tile([0, 1], 100 * n_groups)
+    rate = 0.4 + apart * (group == 0) * (truth == 0 if metric == "equalized_odds" else 1)
+    covered = 0
+    for study in range(N_STUDIES):
+        decision = (rng.random(len(group)) < rate).astype(int)
+        found = sf.fairness_interval(
+            truth, decision, sensitive_features=group, metric=metric, n_replicates=500, random_state=study
+        )
+        covered += found.low <= apart <= found.high
+    assert covered / N_STUDIES >= LEAST

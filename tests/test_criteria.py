@@ -12,25 +12,48 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surefair as sf
-from surefair.criteria import CRITERIA, Slab, SquaredPenalty
-from surefair.criteria._criterion import on_grid
+from surefair.criteria import CRITERIA, Members, Slabs, SquaredPenalty, linearise, on_grid
 
 # -- Rates ----------------------------------------------------------------------------------------------------------
 
 DEFINITIONS = {
-    "demographic_parity": lambda truth, decision: decision.mean(),
+    "selection_rate": lambda truth, decision: decision.mean(),
     "false_positive_rate": lambda truth, decision: decision[truth == 0].mean(),
     "false_negative_rate": lambda truth, decision: 1.0 - decision[truth == 1].mean(),
+    "true_positive_rate": lambda truth, decision: decision[truth == 1].mean(),
+    "false_discovery_rate": lambda truth, decision: 1.0 - truth[decision == 1].mean(),
+    "false_omission_rate": lambda truth, decision: truth[decision == 0].mean(),
     "error_rate": lambda truth, decision: np.mean(truth != decision),
+}
+COMPARED = {  # rates by difference, and by ratio where those are others
+    "demographic_parity": (["selection_rate"], []),
+    "false_positive_rate": (["false_positive_rate"], []),
+    "false_negative_rate": (["false_negative_rate"], []),
+    "false_discovery_rate": (["false_discovery_rate"], []),
+    "false_omission_rate": (["false_omission_rate"], []),
+    "error_rate": (["error_rate"], []),
+    "equalized_odds": (["false_positive_rate", "false_negative_rate"], ["false_positive_rate", "true_positive_rate"]),
 }
 
 
-@pytest.mark.parametrize("name", DEFINITIONS)
+def test_every_criterion_is_defined_here():
+    assert set(CRITERIA) == set(COMPARED)
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_criterion_compares_the_rates_it_is_named_after(name):
+    criterion = CRITERIA[name]
+    found = tuple([rate.name for rate in rates] for rates in (criterion.rates, criterion.ratio_rates))
+    assert found == COMPARED[name]
+
+
+@pytest.mark.parametrize("name", COMPARED)
 def test_rates_are_what_their_names_say(name):
     rng = np.random.default_rng(3)
     truth, decision = rng.integers(2, size=(2, 50))
     counts = np.array([[[np.sum((truth == t) & (decision == d)) for d in (0, 1)] for t in (0, 1)]])
-    np.testing.assert_allclose(CRITERIA[name].rates(counts), [DEFINITIONS[name](truth, decision)])
+    for rate in CRITERIA[name].rates + CRITERIA[name].ratio_rates:
+        np.testing.assert_allclose(rate.of(counts), [DEFINITIONS[rate.name](truth, decision)])
 
 
 # -- Exact sums -----------------------------------------------------------------------------------------------------
@@ -71,8 +94,9 @@ def test_nothing_lies_on_any_grid():
 def penalty_on(seed, m=40, D=3):
     rng = np.random.default_rng(seed)
     X, y, group = rng.normal(size=(m, D)), 2.0 * rng.integers(2, size=m) - 1.0, rng.integers(2, size=m)
-    z = group - group.mean()
-    return SquaredPenalty.on(X, y, z), (X, y, z), rng.normal(size=D)
+    members = Members(group[:, None], (2,), np.ones(m))
+    form = SquaredPenalty.on(X, y, members, CRITERIA["error_rate"].rates)
+    return form, (X, y, group - group.mean()), rng.normal(size=D)
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -82,36 +106,63 @@ def test_gradient_of_the_penalty_is_the_slope_of_g(seed):
     def g(theta):
         return np.mean(z * np.minimum(0.0, y * (X @ theta)))
 
-    gradient = form.gradient(theta[:, None])[:, 0]
+    (((value,),), gradient) = linearise(form, theta[:, None], None)
+    gradient = gradient[0, :, 0]
+    assert value == pytest.approx(g(theta), abs=1e-13)
     assert gradient @ theta == pytest.approx(g(theta), abs=1e-13)
     h = 1e-4 * np.abs(form.rows @ theta).min() / np.abs(form.rows).max()  # too short to reach a kink
     slopes = [(g(theta + h * e) - g(theta - h * e)) / (2.0 * h) for e in np.eye(3)]
     np.testing.assert_allclose(gradient, slopes, atol=1e-14 / h)
 
 
-def test_rows_on_a_kink_pull_nothing():
-    form, *_ = penalty_on(0)
-    assert np.array_equal(form.gradient(np.zeros((3, 4))), np.zeros((3, 4)))
+@pytest.mark.parametrize("name", [name for name, c in CRITERIA.items() if c.form is not Slabs])
+def test_rows_on_a_kink_pull_nothing(name):
+    _, (X, y, z), _ = penalty_on(0)
+    form = CRITERIA[name].constrain(X, y, Members((z > 0.0).astype(int)[:, None], (2,), np.ones(len(y))))
+    for found in linearise(form, np.zeros((3, 4)), None):
+        assert np.array_equal(found, np.zeros_like(found))
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_rounded_kink_is_off_by_no_more_than_its_sharpness_says(seed):
+    form, _, theta = penalty_on(seed)
+    kinked, rounded = (linearise(form, theta[:, None], sharpness)[0] for sharpness in (None, 50.0))
+    assert np.abs(kinked - rounded).max() <= np.abs(form.weights).sum() * np.log(2.0) / 50.0
 
 
 def test_a_slab_measures_the_covariance_of_group_and_margin():
     rng = np.random.default_rng(1)
     X, group, theta = rng.normal(size=(50, 3)), rng.integers(2, size=50), rng.normal(size=3)
-    slab = Slab.on(X, np.ones(50), group - group.mean())
-    assert slab.vector @ theta == pytest.approx(np.cov(group, X @ theta, ddof=0)[0, 1])
+    slabs = Slabs.on(X, np.ones(50), Members(group[:, None], (2,), np.ones(50)), CRITERIA["demographic_parity"].rates)
+    np.testing.assert_allclose(slabs.vectors @ theta, [np.cov(group, X @ theta, ddof=0)[0, 1]])
+
+
+def test_of_more_groups_each_has_a_slab_and_two_columns_have_theirs():
+    rng = np.random.default_rng(2)
+    X, theta = rng.normal(size=(60, 3)), rng.normal(size=3)
+    codes = np.stack([rng.integers(3, size=60), rng.integers(2, size=60)], axis=1)
+    slabs = CRITERIA["demographic_parity"].constrain(X, np.ones(60), Members(codes, (3, 2), np.ones(60)))
+    memberships = [codes[:, 0] == 0, codes[:, 0] == 1, codes[:, 0] == 2, codes[:, 1]]
+    np.testing.assert_allclose(slabs.vectors @ theta, [np.cov(z, X @ theta, ddof=0)[0, 1] for z in memberships])
 
 
 # -- A new criterion is one new file --------------------------------------------------------------------------------
 
 NEW_CRITERION = '''"""True-negative rate: groups are rightly rejected equally often."""
 
-from surefair.criteria._criterion import Criterion, SquaredPenalty
+from surefair.criteria._criterion import Criterion, Rate
+from surefair.criteria._forms import SquaredPenalty
 
 CRITERION = Criterion(
     name="true_negative_rate",
-    rate="share of negative decisions among the truly negative",
-    numerator=((0, 0),),
-    denominator=((0, 0), (0, 1)),
+    rates=(
+        Rate(
+            name="true_negative_rate",
+            words="share of negative decisions among the truly negative",
+            numerator=((0, 0),),
+            denominator=((0, 0), (0, 1)),
+        ),
+    ),
     form=SquaredPenalty,
 )
 '''

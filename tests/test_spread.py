@@ -16,12 +16,13 @@ LOW, HIGH = np.array([0.8, 1.25]) / np.sqrt(chi2.ppf([1 - 1e-4, 1e-4], REPETITIO
 
 
 def values(clf, criterion, test):
-    """Coefficients, intercept and gap: the fit first, then its replicates."""
+    """Coefficients, intercept and gaps: the fit first, then its replicates."""
     coef = np.vstack([clf.coef_, clf.coef_replicates_])
     theta = np.column_stack([coef, np.append(clf.intercept_, clf.intercept_replicates_)]).T
     X = np.column_stack([test.X, np.ones(test.n_rows)])
-    rates = sf.CRITERIA[criterion].rates(count(theta, X, (test.y > 0).astype(int), test.group, 2))
-    return np.vstack([theta, rates[:, 0] - rates[:, 1]])
+    counts = count(theta, X, (test.y > 0).astype(int), test.group[:, None], sizes=(2,))
+    rates = [rate.of(counts.rows) for rate in sf.CRITERIA[criterion].rates]
+    return np.vstack([theta, *(rate[:, 0] - rate[:, 1] for rate in rates)])
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,9 @@ def values(clf, criterion, test):
         (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_positive_rate", "penalty": 20.0}),
         (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_positive_rate", "penalty": 500.0}),
         (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_negative_rate", "penalty": 20.0}),
+        (sf.datasets.SyntheticDM(seed=5), {"criterion": "equalized_odds", "penalty": 20.0}),
+        (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_omission_rate"}),
+        (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_discovery_rate"}),
     ],
     ids=str,
 )

@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from surefair.streams import Batch, as_column, as_table, batches, make_frame, same_length
+from surefair.streams import Batch, as_column, as_columns, as_table, as_weight, batches, make_frame, same_length
 
 COLUMNS = {"age": [25, 38, 52], "hours": [40.0, 20.5, 60.0], "member": [True, False, True]}
 VALUES = [[25.0, 40.0, 1.0], [38.0, 20.5, 0.0], [52.0, 60.0, 1.0]]
@@ -119,6 +119,127 @@ def test_a_table_is_not_a_column(library):
 def test_a_column_has_one_dimension(values):
     with pytest.raises(ValueError, match=r"label column must (be a column of values|have one dimension)"):
         as_column(values, "label")
+
+
+# -- Sensitive columns ----------------------------------------------------------------------------------------------
+
+
+def listed(columns):
+    return {name: column.values.tolist() for name, column in columns.items()}
+
+
+@pytest.mark.parametrize("container", [list, np.array, pd.Series, pl.Series, lambda v: pd.Series(v, name="sex")])
+def test_a_plain_column_has_no_name(container):
+    assert listed(as_columns(container(["f", "m"]))) == {None: ["f", "m"]}
+    assert listed(as_columns(np.array([["f"], ["m"]]))) == {None: ["f", "m"]}
+
+
+@pytest.mark.parametrize("container", [dict, *LIBRARIES.values()])
+def test_columns_of_a_table_keep_their_names(container):
+    assert listed(as_columns(container({"sex": ["f", "m"], "age": [3, 4]}))) == {"sex": ["f", "m"], "age": [3, 4]}
+    assert listed(as_columns(container({"sex": ["f", "m"]}))) == {"sex": ["f", "m"]}
+
+
+def test_names_of_columns_are_text():
+    assert list(as_columns({0: ["f"], 1: [2]})) == ["0", "1"]
+    with pytest.raises(ValueError, match="same name"):
+        as_columns({1: ["f"], "1": [2]})
+
+
+@pytest.mark.parametrize(
+    ("values", "declared"),
+    [
+        (pd.Series(["b"], dtype=pd.CategoricalDtype(["c", "b"])), ["c", "b"]),
+        (pd.Categorical([1], categories=[1, 2]), [1, 2]),
+        (pd.cut(pd.Series([1, 2]), [0, 3, 9]).astype(str).astype("category"), ["(0, 3]"]),
+        (pl.Series(["b"], dtype=pl.Enum(["c", "b"])), ["c", "b"]),
+        (pl.Series(["b"], dtype=pl.Categorical), None),
+        (pa.chunked_array([pa.DictionaryArray.from_arrays([1], ["c", "b"])]), ["c", "b"]),
+        (pd.Series(["b"]), None),
+        (["b"], None),
+    ],
+    ids=["pandas", "array", "cut", "polars-enum", "polars-categorical", "arrow", "series", "list"],
+)
+def test_a_categorical_column_declares_its_categories(values, declared):
+    column = as_columns(values)[None]
+    assert (None if column.declared is None else column.declared.tolist()) == declared
+    named = as_columns({"a": values})["a"]
+    assert (None if named.declared is None else named.declared.tolist()) == declared
+
+
+@every_library
+def test_a_categorical_column_of_a_frame_declares_its_categories(library):
+    make = {
+        "pandas": lambda: pd.Series(["b"], dtype=pd.CategoricalDtype(["b", "c"])),
+        "polars": lambda: pl.Series(["b"], dtype=pl.Enum(["b", "c"])),
+        "pyarrow": lambda: pa.chunked_array([pa.DictionaryArray.from_arrays([0], ["b", "c"])]),
+    }[library]
+    column = as_columns(LIBRARIES[library]({"a": make()}))["a"]
+    assert (column.values.tolist(), column.declared.tolist()) == (["b"], ["b", "c"])
+
+
+def test_intersections_are_one_more_column():
+    columns = as_columns({"sex": ["m", "f", "m"], "old": [True, False, True], "x": [1.5, 2.0, 3.0]}, intersections=True)
+    assert list(columns) == ["sex", "old", "x", "sex × old × x"]
+    assert columns["sex × old × x"].values.tolist() == ["m × True × 1.5", "f × False × 2.0", "m × True × 3.0"]
+    assert columns["sex × old × x"].values.dtype.kind == "U"
+
+
+@pytest.mark.parametrize("given_as", [["f", "m"], {"sex": ["f", "m"]}])
+def test_intersections_need_two_columns(given_as):
+    with pytest.raises(ValueError, match=r"two or more sensitive columns; received 1\. Pass a data frame"):
+        as_columns(given_as, intersections=True)
+
+
+@pytest.mark.parametrize(
+    ("given_as", "message"),
+    [
+        (
+            np.array([["f", "x"], ["m", "y"]]),
+            r"shape \(2, 2\): pass a data frame or a dict of columns so that each has",
+        ),
+        ([["f", "x"], ["m", "y"]], "several columns without names"),
+        ({}, "holds no column"),
+        (pd.DataFrame(index=[0, 1]), "holds no column"),
+        ({"sex": ["f", "m"], "age": [1]}, "sex has 2, age has 1"),
+        ({"sex": ["f", None]}, "The 'sex' group column contains NaN or missing values"),
+        ({"sex": "f"}, "The 'sex' group column must be a column of values; received 'f'"),
+        (None, "The group column must be a column of values; received None"),
+    ],
+)
+def test_sensitive_columns_that_mean_nothing_are_refused(given_as, message):
+    with pytest.raises(ValueError, match=message):
+        as_columns(given_as)
+
+
+# -- Sample weights -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("container", [list, np.array, pd.Series, pl.Series, pa.array])
+def test_weights_become_numbers(container):
+    assert as_weight(None, 3) is None
+    for values in ([0.5, 2.0], [0, 2], [True, False]):
+        weight = as_weight(container(values), 2)
+        assert weight.tolist() == values
+        assert weight.dtype == np.float64
+    assert as_weight([], 0).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1.0, np.nan], r"sample_weight column contains NaN or missing values \(the first in row 1\)"),
+        ([1.0, np.inf], "sample_weight is infinite in row 1: inf"),
+        ([1.0, -np.inf], "sample_weight is infinite in row 1: -inf"),
+        ([1.0, -0.5], "sample_weight is negative in row 1: -0.5.*drop the row"),
+        ([1.0], "sample_weight has 1 entries, and there are 2 rows"),
+        (["a", "b"], r"sample_weight must be numbers; received \['a', 'b'\]"),
+        (3.0, "sample_weight column must be a column of values; received 3.0"),
+    ],
+)
+def test_weights_that_mean_nothing_are_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        as_weight(values, 2)
 
 
 # -- Batches --------------------------------------------------------------------------------------------------------

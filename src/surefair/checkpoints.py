@@ -9,21 +9,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from surefair.criteria import CRITERIA, get_criterion
+from surefair.encoding import Census, Groups, Levels
 from surefair.estimators import FairClassifier
 from surefair.fits import Rows, assemble
 from surefair.learners import LEARNERS
 from surefair.schedules import PolynomialDecay
+from surefair.streams import is_sparse
 
 FORMAT = "surefair.FairClassifier"
-VERSION = 1
+VERSION = 2
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -90,10 +94,10 @@ def load(path: str | os.PathLike[str]) -> FairClassifier:
         raise
     except Exception as error:  # zipfile and NumPy raise a dozen kinds for a damaged file
         raise ValueError(f"{os.fspath(path)!r} is not a surefair file, or it is damaged.") from error
-    if meta.get("format") != FORMAT or meta.get("version", 0) > VERSION:
+    if meta.get("format") != FORMAT or meta.get("version") != VERSION:
         raise ValueError(
             f"{os.fspath(path)!r} has format {meta.get('format')!r}, version {meta.get('version')!r}; this release "
-            f"reads {FORMAT!r} up to version {VERSION}. Upgrade surefair to read it."
+            f"reads {FORMAT!r}, version {VERSION}. Read it with the release that wrote it, or fit afresh."
         )
     damaged = [name for name, digest in meta["sha256"].items() if name not in arrays or _sha256(arrays[name]) != digest]
     if not intact or damaged:
@@ -116,27 +120,55 @@ def _export(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
         return meta, arrays
     meta |= {
         "classes": _levels(clf.classes_),
-        "groups": None if clf.groups_ is None else _levels(clf.groups_),
+        "groups": None if clf._census is None else _groups(clf._census.groups),
         "seed": clf.seed_,
         "backend": clf.backend_,
         "n_features_in": clf.n_features_in_,
         "feature_names_in": list(getattr(clf, "feature_names_in_", [])),
     }
+    if clf._census is not None:
+        arrays |= {f"group_rows_{i}": rows for i, rows in enumerate(clf._census.rows)}
     if clf._waiting is not None:
-        arrays |= {f"waiting_{name}": column for name, column in clf._waiting._asdict().items()}
+        arrays |= _packed("waiting", clf._waiting)
     if clf._fit is not None:
-        arrays |= {f"constraint_{name}": column for name, column in clf._fit.constraint_set._asdict().items()}
-        arrays |= {f"state_{name}": np.asarray(value) for name, value in clf._fit.state._asdict().items()}
-        arrays |= {f"form_{name}": value for name, value in clf._fit.learner.form._asdict().items()}
-        arrays |= {"W": clf._fit.W, "start": clf._fit.learner.settings.start}
-        meta["form"] = type(clf._fit.learner.form).__name__
-        meta["begun"] = _params(clf._fit.problem.params)
+        fit = clf._fit
+        arrays |= _packed("constraint", fit.constraint_set) | _packed("state", fit.state)
+        arrays |= _packed("form", fit.learner.form) | {"W": fit.W, "start": fit.learner.settings.start}
+        meta["form"] = type(fit.learner.form).__name__
+        meta |= {"begun": _params(fit.problem.params), "begun_groups": _groups(fit.problem.groups)}
+        meta |= {"sparse": fit.sparse, "weight": fit.weight}
     return meta, arrays
+
+
+def _packed(name: str, fields: Any) -> Arrays:
+    """Fields of a NamedTuple as arrays; a sparse matrix as the arrays it is made of."""
+    arrays: Arrays = {}
+    for field, value in fields._asdict().items():
+        if is_sparse(value):
+            parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr, "shape": value.shape}
+            arrays |= {f"{name}_{field}_{part}": np.asarray(array) for part, array in parts.items()}
+        else:
+            arrays[f"{name}_{field}"] = np.asarray(value)
+    return arrays
+
+
+def _unpacked(name: str, kind: Any, arrays: Arrays) -> Any:
+    """A NamedTuple of the kind given, from its arrays."""
+
+    def field(key: str) -> Any:
+        if key in arrays:
+            return arrays[key]
+        data, indices, indptr, shape = (arrays[f"{key}_{part}"] for part in ("data", "indices", "indptr", "shape"))
+        return csr_matrix((data, indices, indptr), shape=tuple(shape.tolist()))
+
+    return kind(*(field(f"{name}_{key}") for key in kind._fields))
 
 
 def _params(params: dict[str, Any]) -> dict[str, Any]:
     """Constructor parameters as JSON."""
     params = dict(params)
+    if params["feature_map"] is not None:
+        raise ValueError("A classifier with a feature_map cannot be saved: a file holds no code and no pickle.")
     if params["criterion"] is not None:
         criterion = get_criterion(params["criterion"])
         if criterion != CRITERIA.get(criterion.name):
@@ -161,25 +193,43 @@ def _restore(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
     if "classes" not in meta:
         return clf
     clf.classes_ = _values(meta["classes"])
-    clf.groups_ = None if meta["groups"] is None else _values(meta["groups"])
+    clf._census = None
+    if (groups := _groups_of(meta["groups"])) is not None:
+        clf._census = Census(groups, tuple(arrays[f"group_rows_{i}"] for i in range(len(groups.levels))))
     clf.seed_, clf.backend_, clf.n_features_in_ = meta["seed"], meta["backend"], meta["n_features_in"]
     if meta["feature_names_in"]:
         clf.feature_names_in_ = np.asarray(meta["feature_names_in"], dtype=object)
     clf._waiting = clf._fit = None
-    if "waiting_X" in arrays:
-        clf._waiting = Rows(*(arrays[f"waiting_{name}"] for name in Rows._fields))
+    if "waiting_y" in arrays:
+        clf._waiting = _unpacked("waiting", Rows, arrays)
     if "W" in arrays:
-        constraint_set = Rows(*(arrays[f"constraint_{name}"] for name in Rows._fields))
-        kind = next(kind for kind in LEARNERS if kind.__name__ == meta["form"])
-        form = kind(*(arrays[f"form_{name}"] for name in kind._fields))
-        fit = assemble(clf._problem(_looked_up(meta["begun"])), constraint_set, arrays["W"], form, arrays["start"])
-        fields = {name: arrays[f"state_{name}"] for name in fit.state._fields}
-        clf._fit = fit._replace(state=fit.state._replace(**fields | {"k": int(fields["k"])}))
+        constraint_set = _unpacked("constraint", Rows, arrays)
+        form = _unpacked("form", next(kind for kind, _ in LEARNERS if kind.__name__ == meta["form"]), arrays)
+        problem = replace(clf._problem(_looked_up(meta["begun"])), groups=_groups_of(meta["begun_groups"]))
+        fit = assemble(problem, constraint_set, None, arrays["W"], form, arrays["start"], meta["sparse"])
+        state = _unpacked("state", type(fit.state), arrays)
+        clf._fit = fit._replace(state=state._replace(k=int(state.k)), weight=meta["weight"])
     return clf
 
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _groups(groups: Groups | None) -> list[dict[str, Any]] | None:
+    """Groups as JSON: a list of columns, each with its name."""
+    return (
+        None
+        if groups is None
+        else [{"column": name} | _levels(levels.values) for name, levels in groups.levels.items()]
+    )
+
+
+def _groups_of(columns: list[dict[str, Any]] | None) -> Groups | None:
+    """Groups from JSON."""
+    return (
+        None if columns is None else Groups({column["column"]: Levels(_values(column), "group") for column in columns})
+    )
 
 
 def _levels(values: NDArray[Any]) -> dict[str, Any]:

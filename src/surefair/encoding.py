@@ -1,4 +1,4 @@
-"""Raw columns to codes: labels and groups of any type become small integers.
+"""Raw columns to codes: labels and groups of any type, in one or several columns, become small integers.
 
 >>> levels = Levels.of(np.array(["no", "yes", "no"]), "label")
 >>> levels.codes(np.array(["yes", "no"]))
@@ -7,12 +7,20 @@ array([1, 0])
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
 
-from surefair.streams import Column
+from surefair.streams import Column, SensitiveColumn, is_sparse
+
+MAX_GROUPS = 100
+"""Groups that one sensitive column may have: all their pairs are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +72,183 @@ class Levels:
                 f"Exactly two {self.what}s are needed; received {len(self.values)}: {_listed(self.values.tolist())}."
             )
         return self
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The declared groups of one or several sensitive columns.
+
+    Where groups of all columns are numbered through, the groups of the first column come first.
+
+    Attributes
+    ----------
+    levels : dict of str or None to Levels
+        Groups of each column; a column given plainly has no name.
+
+    Examples
+    --------
+    >>> from surefair.streams import as_columns
+    >>> columns = as_columns({"sex": ["m", "f"], "age": ["old", "old"]})
+    >>> groups = Groups.of(columns)
+    >>> groups.labels, groups.codes(columns).tolist()
+    ([('sex', 'f'), ('sex', 'm'), ('age', 'old')], [[1, 0], [0, 0]])
+    """
+
+    levels: dict[str | None, Levels]
+
+    @classmethod
+    def of(cls, columns: Mapping[str | None, SensitiveColumn]) -> Groups:
+        """Groups found in the columns, and those that categorical columns declare."""
+        return cls({name: _levels(name, [column]) for name, column in columns.items()})
+
+    def joined(self, columns: Mapping[str | None, SensitiveColumn]) -> Groups:
+        """The same groups, and any new ones of these columns."""
+        before = {name: SensitiveColumn(levels.values) for name, levels in self.levels.items()}
+        return Groups({name: _levels(name, [before[name], column]) for name, column in self._match(columns).items()})
+
+    def codes(self, columns: Mapping[str | None, SensitiveColumn]) -> NDArray[np.int64]:
+        """Code of each row's group within each column, shape (n_rows, columns)."""
+        matched = self._match(columns)
+        return np.stack([self.levels[name].codes(column.values) for name, column in matched.items()], axis=1)
+
+    def recode(self, before: Groups) -> list[NDArray[np.int64]]:
+        """For each column, the code of each group that had a code before."""
+        return [levels.codes(before.levels[name].values) for name, levels in self.levels.items()]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of groups in each column."""
+        return tuple(len(levels.values) for levels in self.levels.values())
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Number of the first group of each column, numbered through."""
+        return tuple(accumulate(self.sizes, initial=0))[:-1]
+
+    @property
+    def labels(self) -> list[tuple[str | None, Any]]:
+        """Column and value of each group, numbered through; values that JSON does not know are text."""
+        return [(name, value) for name, levels in self.levels.items() for value in _plain(levels.values)]
+
+    def table(self, places: Iterable[int] | None = None, heading: str = "group") -> dict[str, list[Any]]:
+        """Columns of a tidy table with one row per group, or per place in the list of groups: name, if any, and value.
+
+        Examples
+        --------
+        >>> Groups({"sex": Levels(np.array(["f", "m"]), "group")}).table()
+        {'column': ['sex', 'sex'], 'group': ['f', 'm']}
+        """
+        labels = self.labels
+        alike = len({type(value) for _, value in labels}) == 1  # a column of a frame is of one type
+        labels = labels if places is None else [labels[place] for place in places]
+        table = {} if None in self.levels else {"column": [name for name, _ in labels]}
+        return table | {heading: [value if alike else str(value) for _, value in labels]}
+
+    @property
+    def public(self) -> Any:
+        """Groups as the estimator shows them: an array for a plain column, otherwise a dict of arrays by name."""
+        values = {name: levels.values for name, levels in self.levels.items()}
+        return values.get(None, values)
+
+    def check_comparable(self) -> Groups:
+        """Return the same, if every column has groups to compare, and not too many."""
+        for name, levels in self.levels.items():
+            n, column = len(levels.values), "The group column" if name is None else f"The sensitive column {name!r}"
+            if n < 2:
+                raise ValueError(
+                    f"{column} holds {n} group only, {_listed(_plain(levels.values))}, and two or more are needed. "
+                    "Drop the column, or use criterion=None for a fit with no constraint."
+                )
+            if n > MAX_GROUPS:
+                raise ValueError(
+                    f"{column} holds {n} different values, and at most {MAX_GROUPS} groups can be compared. "
+                    "Bin numbers, for example with pandas.cut, or merge rare values."
+                )
+        return self
+
+    def _match(self, columns: Mapping[str | None, SensitiveColumn]) -> dict[str | None, SensitiveColumn]:
+        """Columns in the order of those declared, found by name; of single columns, one may lack the name."""
+        if len(columns) == len(self.levels) == 1 and None in {*columns, *self.levels}:
+            return dict(zip(self.levels, columns.values(), strict=True))
+        if set(columns) != set(self.levels):
+            raise ValueError(
+                f"sensitive_features must be {_columns(self.levels)}, as at first; received {_columns(columns)}."
+            )
+        return {name: columns[name] for name in self.levels}
+
+
+@dataclass(frozen=True, eq=False)
+class Census:
+    """Groups, and how many rows of each were seen.
+
+    Examples
+    --------
+    >>> census = Census.of(Groups({None: Levels(np.array(["a", "b"]), "group")}))
+    >>> census.counted(np.array([[0], [1], [1]])).listed
+    [1, 2]
+    """
+
+    groups: Groups
+    rows: tuple[NDArray[np.int64], ...]  # for each column, the rows of each group
+
+    @classmethod
+    def of(cls, groups: Groups) -> Census:
+        """Groups before their first row."""
+        return cls(groups, tuple(np.zeros(size, dtype=np.int64) for size in groups.sizes))
+
+    def counted(self, codes: NDArray[np.int64]) -> Census:
+        """The same with more rows, given by their codes (n_rows, columns)."""
+        added = (np.bincount(code, minlength=len(rows)) for code, rows in zip(codes.T, self.rows, strict=True))
+        return Census(self.groups, tuple(rows + more for rows, more in zip(self.rows, added, strict=True)))
+
+    def joined(self, groups: Groups) -> Census:
+        """The same rows among more groups."""
+        wider = Census.of(groups)
+        for rows, codes, counted in zip(wider.rows, groups.recode(self.groups), self.rows, strict=True):
+            rows[codes] = counted
+        return wider
+
+    def merged(self, other: Census) -> Census:
+        """Groups and rows of both."""
+        groups = self.groups.joined({name: SensitiveColumn(v.values) for name, v in other.groups.levels.items()})
+        both = zip(self.joined(groups).rows, other.joined(groups).rows, strict=True)
+        return Census(groups, tuple(mine + theirs for mine, theirs in both))
+
+    @property
+    def listed(self) -> list[int]:
+        """Rows of each group, numbered through."""
+        return [int(n) for rows in self.rows for n in rows]
+
+
+def _levels(name: str | None, columns: list[SensitiveColumn]) -> Levels:
+    """Levels of one sensitive column: the values in its parts, and those declared."""
+    what = "group" if name is None else f"{name!r} group"
+    parts = [part for column in columns for part in column if part is not None]
+    return Levels.of(together(parts, what), what)
+
+
+def _columns(columns: Mapping[str | None, Any]) -> str:
+    """Words for one plain column, or for columns with names."""
+    return "one plain column" if None in columns else f"the columns {_listed([*columns])} by name"
+
+
+def _plain(values: Column) -> list[Any]:
+    """Values as Python's text, numbers and truth values; anything else (an interval, a date) as text."""
+    listed = values.tolist() if values.dtype.kind in "biufUO" else list(values)
+    return [value if isinstance(value, str | int | float) else str(value) for value in listed]
+
+
+def fitted_map(transformer: Any, X: Any) -> Any:
+    """Fresh copy of a scikit-learn transformer, fitted on rows; None stays None."""
+    return None if transformer is None else clone(transformer).fit(X)
+
+
+def mapped(transformer: Any, X: Any) -> Any:
+    """Rows as a fitted transformer maps them, a float64 array or CSR matrix; as they are where there is none."""
+    if transformer is None:
+        return X
+    found = transformer.transform(X)
+    return csr_matrix(found, dtype=np.float64) if is_sparse(found) else np.ascontiguousarray(found, dtype=np.float64)
 
 
 def together(columns: list[Column], what: str) -> Column:

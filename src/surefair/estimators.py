@@ -14,21 +14,42 @@ from typing import Any, Self
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from surefair.criteria import Criterion, Slab, get_criterion
-from surefair.encoding import Levels, together
-from surefair.fits import Fit, Problem, Rows, begin, fit_all, with_ones
-from surefair.intervals import METHODS, SOURCES, Interval, check_level, gap_interval, limits, reweigh
+from surefair.criteria import Criterion, Slabs, get_criterion
+from surefair.encoding import Census, Groups, Levels, mapped, together
+from surefair.fits import Fit, Problem, Rows, begin, fit_all
+from surefair.intervals import (
+    METHODS,
+    SOURCES,
+    Interval,
+    check_level,
+    compared_rates,
+    get_metric,
+    limits,
+    make_interval,
+    rates_of,
+    reweigh,
+)
 from surefair.losses import LOSSES
 from surefair.multipliers import LAWS, SIGNED_LAWS, Multipliers
 from surefair.names import one_of
 from surefair.schedules import PolynomialDecay
-from surefair.streams import FloatArray, as_column, as_table, make_frame, same_length
+from surefair.streams import (
+    FloatArray,
+    as_column,
+    as_columns,
+    as_table,
+    as_weight,
+    is_sparse,
+    make_frame,
+    same_length,
+)
 
 DIVERGED = "the fit or some replicates diverged: the step is too large for this problem"
 
@@ -67,13 +88,22 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Seed of the weights.
     n_jobs : int or None, default=None
         Threads. They do not change the result by a single bit.
+    sharpness : float or None, default=None
+        τ of a smooth penalty: softplus(-τm)/τ stands for the kink max(0, -m). None for the kink itself.
+    intersections : bool, default=False
+        With several sensitive columns: let their intersection be a further one.
+    feature_map : transformer or None, default=None
+        Any scikit-learn transformer φ, for example ``RBFSampler``, for a classifier that is linear in φ(x). A clone of
+        it is fitted on the constraint set and then kept.
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
         Labels; the second is the positive one.
-    groups_ : ndarray or None
-        Groups, sorted.
+    groups_ : ndarray, dict of ndarray or None
+        Groups, sorted; by column where the sensitive columns came with names.
+    group_counts_ : data frame
+        Every group, with its rows so far and those in the constraint set.
     coef_, intercept_ : ndarray of shape (1, n_features), (1,)
         The averaged fit.
     coef_replicates_, intercept_replicates_ : ndarray of shape (n_replicates, n_features), (n_replicates,)
@@ -107,6 +137,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fit_intercept: bool = True,
         random_state: Any = None,
         n_jobs: int | None = None,
+        sharpness: float | None = None,
+        intersections: bool = False,
+        feature_map: Any = None,
     ) -> None:
         self.criterion = criterion
         self.loss = loss
@@ -120,56 +153,78 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.fit_intercept = fit_intercept
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.sharpness = sharpness
+        self.intersections = intersections
+        self.feature_map = feature_map
 
     _fit: Fit | None
     _waiting: Rows | None  # the first rows of a stream, while D' fills
+    _census: Census | None  # the groups seen so far, and their rows; None where none were given
 
     # -- Training ---------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, constraint_set: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, constraint_set: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Train in one pass over the rows, in the order given.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features) or data frame
+        X : array-like of shape (n_rows, n_features), data frame or sparse matrix
+            Sparse rows are learnt from in work that does not grow with the number of features.
         y : array-like of shape (n_rows,)
             Labels, two values of any type.
-        sensitive_features : array-like of shape (n_rows,), optional
-            Group of each row, two values of any type. Without groups there is nothing to compare: the fit is then
-            unconstrained, whatever the criterion.
-        constraint_set : tuple (X, y, sensitive_features), optional
+        sensitive_features : array-like of shape (n_rows,), data frame or dict of columns, optional
+            Group of each row, two or more values of any type; several columns are each constrained. Without groups
+            there is nothing to compare: the fit is then unconstrained, whatever the criterion.
+        constraint_set : tuple (X, y, sensitive_features) or (X, y, sensitive_features, sample_weight), optional
             Rows of their own on which the constraint is imposed. By default the first rows are set apart.
+        sample_weight : array-like of shape (n_rows,), optional
+            A row of twice the weight takes a step twice as long. Only the weights' ratios matter.
 
         Returns
         -------
         self
         """
         new = self._fresh()
-        rows, given = new._declare(X, y, sensitive_features, constraint_set, classes=None)
+        rows, given = new._declare(X, y, sensitive_features, constraint_set, None, sample_weight)
         if len(new.classes_) == 1:
             raise ValueError(
                 f"Classifier can't train when only one class is present: exactly two labels are needed, received "
                 f"{new.classes_.tolist()}."
+            )
+        if not rows.weight.any():
+            raise ValueError(
+                "sample_weight is zero in every row: nothing is left to learn from. Leave it out, or mend it."
             )
         new._fit = fit_all(new._problem(), rows, given, self.n_constraint, effective_n_jobs(self.n_jobs))
         _warn_if_diverged(new._fit)
         return self._become(new)
 
     def partial_fit(
-        self, X: Any, y: Any, *, sensitive_features: Any = None, classes: Any = None, constraint_set: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        classes: Any = None,
+        constraint_set: Any = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Go on with the pass: the next rows of the stream.
 
         The first call declares: ``classes`` all labels (or they are taken from y, which then must show both), and
         ``constraint_set`` the constraint set (or the first ``n_constraint`` rows of the stream become it; until there
-        are as many, questions are answered from the rows so far).
+        are as many, questions are answered from the rows so far). A group that first appears after the constraint set
+        is complete is not constrained: it is counted, can be measured, and a warning says so.
 
         Parameters
         ----------
-        X, y, sensitive_features
+        X, y, sensitive_features, sample_weight
             As in ``fit``. An empty batch changes nothing.
         classes : array-like of shape (2,), optional
-        constraint_set : tuple (X, y, sensitive_features), optional
+        constraint_set : tuple, optional
+            As in ``fit``.
 
         Returns
         -------
@@ -179,7 +234,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if _n_rows(X) == 0 and constraint_set is None:
             return self
         if not hasattr(self, "classes_"):
-            rows, given = new._declare(X, y, sensitive_features, constraint_set, classes)
+            rows, given = new._declare(X, y, sensitive_features, constraint_set, classes, sample_weight)
             if len(new.classes_) == 1:
                 raise ValueError(
                     f"The first batch shows the label {new.classes_.tolist()[0]!r} only. "
@@ -191,7 +246,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError("constraint_set can only be given in the first call to partial_fit.")
             if classes is not None and not np.array_equal(np.unique(as_column(classes, "label")), self.classes_):
                 raise ValueError(f"classes={list(classes)!r} differs from the first call's {self.classes_.tolist()}.")
-            rows = new._check_rows(X, y, sensitive_features, new_groups=self._fit is None)
+            rows = new._check_rows(X, y, sensitive_features, sample_weight, new_groups=True)
         if new._fit is None:
             rows = rows if new._waiting is None else new._waiting.followed_by(rows)
             if rows.n < self.n_constraint:
@@ -223,12 +278,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self._fit is None or other._fit is None:
             raise ValueError("Both fits must have their constraint set complete before they can be merged.")
         mine, theirs = self._fit.problem.params, other._fit.problem.params
-        differ = [name for name in mine if name not in {"n_jobs", "random_state"} and mine[name] != theirs[name]]
-        learnt = ("classes_", "groups_", "n_features_in_", "feature_names_in_")
+        free = {"n_jobs", "random_state", "feature_map"}
+        differ = [name for name in mine if name not in free and mine[name] != theirs[name]]
+        learnt = ("classes_", "n_features_in_", "feature_names_in_")
         differ += [name for name in learnt if not _same(getattr(self, name, None), getattr(other, name, None))]
-        sets = zip(self._fit.constraint_set, other._fit.constraint_set, strict=True)
-        if not differ and not all(_same(a, b) for a, b in sets):
+        if not _same_groups(self._fit.problem.groups, other._fit.problem.groups):
+            differ.append("groups")
+        if not differ and not all(map(_same, self._fit.constraint_set, other._fit.constraint_set)):
             differ.append("constraint_set")
+        if not differ and not _same(*(fit.features(fit.constraint_set.X) for fit in (self._fit, other._fit))):
+            differ.append("feature_map (give it a random_state)")
         if differ:
             raise ValueError(
                 f"The fits are of different problems: {', '.join(differ)} differ. Fit every shard with the same "
@@ -237,7 +296,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         states = zip(self._fit.state, other._fit.state, strict=True)
         if self.seed_ == other.seed_ and self.n_rows_ > 0 and all(_same(a, b) for a, b in states):
             raise ValueError("Both are the same fit of the same rows: merging them would count every row twice.")
-        self._fit = self._fit._replace(state=self._fit.learner.merge(self._fit.state, other._fit.state))
+        self._fit = self._fit.merged(other._fit)
+        self._census = None if self._census is None or other._census is None else self._census.merged(other._census)
         return self
 
     # -- What was learnt --------------------------------------------------------------------------------------------
@@ -245,7 +305,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def coef_(self) -> FloatArray:
         """Coefficients of the averaged fit, shape (1, n_features)."""
-        return self._answer().theta[: self.n_features_in_, :1].T
+        return self._coefficients()[:, :1].T
 
     @property
     def intercept_(self) -> FloatArray:
@@ -255,7 +315,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def coef_replicates_(self) -> FloatArray:
         """Coefficients of the replicates, shape (n_replicates, n_features)."""
-        return self._answer().theta[: self.n_features_in_, 1:].T
+        return self._coefficients()[:, 1:].T
 
     @property
     def intercept_replicates_(self) -> FloatArray:
@@ -266,6 +326,31 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def n_rows_(self) -> int:
         """Rows trained on."""
         return int(self._answer().state.k)
+
+    @property
+    def groups_(self) -> Any:
+        """Groups seen so far: an array, or one for each column where the sensitive columns came with names."""
+        check_is_fitted(self)
+        return None if self._census is None else self._census.groups.public
+
+    @property
+    def group_counts_(self) -> Any:
+        """One row per group: group, n (its rows so far), n_constraint (those in the constraint set), constrained."""
+        check_is_fitted(self)
+        if self._census is None:
+            raise AttributeError("This fit had no sensitive_features, so it has no groups to count.")
+        problem = self._problem() if self._fit is None else self._fit.problem
+        rows = self._waiting if self._fit is None else self._fit.constraint_set
+        assert problem.groups is not None
+        assert rows is not None
+        apart, groups = Census.of(problem.groups).counted(rows.group), self._census.groups
+        known = dict(zip(problem.groups.labels, apart.listed, strict=True))
+        table = groups.table() | {
+            "n": self._census.listed,
+            "n_constraint": [known.get(label, 0) for label in groups.labels],
+            "constrained": [problem.criterion is not None and label in known for label in groups.labels],
+        }
+        return make_frame(table, like=self.backend_)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Margin θᵀx of each row; positive means the positive class.
@@ -279,8 +364,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_rows,)
         """
         check_is_fitted(self)
-        values = self._check_features(X, reset=False)
-        return np.asarray(values @ self.coef_[0] + self.intercept_[0])
+        fit, values = self._answer(), self._check_features(X, reset=False)
+        return np.asarray(mapped(fit.feature_map, values) @ self._coefficients()[:, 0] + self.intercept_[0])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row.
@@ -322,6 +407,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         confidence_level: float = 0.95,
         source: str = "total",
         method: str = "percentile",
+        sample_weight: Any = None,
     ) -> Interval:
         """Confidence interval for the unfairness, measured on held-out rows.
 
@@ -333,36 +419,44 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y, sensitive_features
             Evaluation rows, independent of those trained on and of the constraint set.
         metric : str, Criterion or None
-            What to measure; by default the criterion of the fit.
+            What to measure, whatever was enforced; by default the criterion of the fit. A name with "_ratio" after it
+            compares by ratios.
         confidence_level : float
         source : {"total", "training", "retraining", "evaluation"}
             Which uncertainty the interval covers: of training, of the evaluation rows, or of both.
         method : {"percentile", "basic", "normal", "paper"}
             How replicates become limits. "paper" is the published version, for reproduction only.
+        sample_weight : array-like of shape (n_rows,), optional
 
         Returns
         -------
         Interval
         """
         check_is_fitted(self)
-        criterion = get_criterion(metric or self.criterion or "demographic_parity", "metric")
+        criterion, ratio = get_metric(metric or self.criterion or "demographic_parity")
         one_of(source, SOURCES, "source")
         one_of(method, METHODS, "method")
         check_level(confidence_level)
         if sensitive_features is None:
             raise ValueError("sensitive_features is needed: an unfairness is a difference between groups.")
         fit = self._replicated()
-        column = as_column(sensitive_features, "group")
-        groups = Levels.of(column, "group") if self.groups_ is None else Levels(self.groups_, "group")
-        rows = self._check_rows(X, y, None)
-        if same_length(X=rows.X, sensitive_features=column) == 0:
+        columns = self._columns(sensitive_features)
+        known = None if self._census is None else self._census.groups
+        groups = (Groups.of(columns) if known is None else known.joined(columns)).check_comparable()
+        rows = self._check_rows(X, y, None, sample_weight)
+        codes = groups.codes(columns)
+        if same_length(X=rows.y, sensitive_features=codes) == 0:
             raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
-        counts = fit.decisions(rows._replace(group=groups.two().codes(column)), source)
+        if not rows.weight.any():
+            raise ValueError("sample_weight is zero in every row: nothing is left to count. Leave it out, or mend it.")
+        counts = fit.decisions(rows._replace(group=codes), groups.sizes, source)
+        rates = compared_rates(criterion, ratio)
         weighted = source in ("evaluation", "total")
-        rates_b = reweigh(criterion, counts, self.seed_) if weighted else criterion.rates(counts[1:])
-        return gap_interval(
-            criterion, counts[0], rates_b, groups=groups.values.tolist(), source=source, method=method,
+        rates_b = reweigh(rates, counts, self.seed_) if weighted else rates_of(rates, counts)[1:]
+        return make_interval(
+            criterion, counts.of(0), rates_b, groups, ratio=ratio, source=source, method=method,
             confidence_level=confidence_level, like=self.backend_, trouble="" if fit.finite else DIVERGED,
+            notes=_unseen(groups, known, "in these rows"),
         )  # fmt: skip
 
     def coef_interval(self, confidence_level: float = 0.95) -> Any:
@@ -384,6 +478,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         theta = fit.theta
         low, high = limits(theta[:, 0], theta[:, 1:].T, confidence_level, "percentile")
         names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]))
+        if fit.feature_map is not None:
+            named = hasattr(fit.feature_map, "get_feature_names_out")
+            count = len(self._coefficients())
+            names = list(fit.feature_map.get_feature_names_out(names)) if named else [f"map{i}" for i in range(count)]
         if fit.problem.fit_intercept:
             names.append("intercept")
         columns = {
@@ -398,39 +496,41 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -- Checks at the boundary --------------------------------------------------------------------------------------
 
     def _declare(
-        self, X: Any, y: Any, sensitive_features: Any, constraint_set: Any, classes: Any
+        self, X: Any, y: Any, sensitive_features: Any, constraint_set: Any, classes: Any, sample_weight: Any
     ) -> tuple[Rows, Rows | None]:
-        """Check parameters and the first rows; set classes_, groups_, the seed and the features' names."""
+        """Check parameters and the first rows; set classes_, the groups, the seed and the features' names."""
         self._check_parameters()
         self._check_features(X, reset=True)
-        labels, groups = [self._check_labels(y)], []
+        self._census = self._waiting = self._fit = None
+        labels = [self._check_labels(y)]
         if sensitive_features is not None:
-            groups.append(as_column(sensitive_features, "group"))
+            self._take_groups(self._columns(sensitive_features))
         if constraint_set is not None:
             parts = constraint_set if isinstance(constraint_set, tuple | list) else ()
-            parts = [part for part in parts if part is not None]
-            if len(parts) != 3:
+            if len(parts) not in (3, 4) or any(part is None for part in parts[:3]):
                 raise ValueError(
-                    f"constraint_set must be a tuple (X, y, sensitive_features); received {len(parts)} parts."
+                    "constraint_set must be a tuple (X, y, sensitive_features) or (X, y, sensitive_features, "
+                    f"sample_weight); received {sum(part is not None for part in parts)} parts."
                 )
             with _speaking_of("constraint_set"):
                 labels.append(self._check_labels(constraint_set[1]))
-                groups.append(as_column(constraint_set[2], "group"))
+                self._take_groups(self._columns(constraint_set[2]))
         declared = together(labels, "label") if classes is None else as_column(classes, "label")
         self.classes_ = Levels.of(declared, "label").values
         if classes is not None and len(self.classes_) != 2:
             raise ValueError(f"classes must hold both labels; received {list(classes)!r}.")
-        self.groups_ = self._group_levels(groups) if groups else None
         if len(self.classes_) > 2:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
                 f"exactly two labels are needed, received {len(self.classes_)}."
             )
-        rows, given = self._check_rows(X, y, sensitive_features), None
+        rows, given = self._check_rows(X, y, sensitive_features, sample_weight), None
         if constraint_set is not None:
             with _speaking_of("constraint_set"):
                 given = self._check_rows(*constraint_set)
-        self._waiting, self._fit = None, None
+                given = given._replace(X=csr_matrix(given.X) if is_sparse(rows.X) else given.X)
+        if self._census is not None and sensitive_features is not None:
+            self._census = self._census.counted(rows.group)
         self.seed_ = int(check_random_state(self.random_state).randint(0, 2**63 - 1, dtype=np.int64))
         return rows, given
 
@@ -447,14 +547,22 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"step_size must be 'auto' or a schedule such as sf.PolynomialDecay(0.5, 0.6); received "
                 f"{self.step_size!r}."
             )
-        penalised = self.criterion is not None and get_criterion(self.criterion).form is not Slab
+        penalised = self.criterion is not None and get_criterion(self.criterion).form is not Slabs
         if penalised and self.step_size == "auto" and self.multiplier in SIGNED_LAWS:
             raise ValueError(
                 f"multiplier={self.multiplier!r} has negative weights, with which the implicit penalty step of "
                 "step_size='auto' is not defined. Use 'two_point', 'exponential' or 'poisson'."
             )
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise ValueError(f"fit_intercept must be True or False; received {self.fit_intercept!r}.")
+        for name in ("fit_intercept", "intersections"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name} must be True or False; received {getattr(self, name)!r}.")
+        if self.sharpness is not None and not (isinstance(self.sharpness, Real) and 0.0 < self.sharpness < np.inf):
+            raise ValueError(f"sharpness must be None or a positive number; received {self.sharpness!r}.")
+        transforms = hasattr(self.feature_map, "transform") and not isinstance(self.feature_map, type)
+        if self.feature_map is not None and not transforms:
+            raise ValueError(
+                f"feature_map must be a scikit-learn transformer, such as RBFSampler(); received {self.feature_map!r}."
+            )
         for name in ("tolerance", "penalty", "alpha"):
             value = getattr(self, name)
             if not (isinstance(value, Real) and 0.0 <= float(value) < np.inf):
@@ -464,15 +572,20 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not (isinstance(value, int | np.integer) and value >= least):
                 raise ValueError(f"{name} must be a whole number, {least} or larger; received {value!r}.")
 
-    def _check_features(self, X: Any, reset: bool) -> FloatArray:
-        """Features as a finite float64 matrix whose columns are those of the first call."""
+    def _check_features(self, X: Any, reset: bool) -> Any:
+        """Features as a finite float64 array or CSR matrix whose columns are those of the first call."""
         table = as_table(X) if hasattr(X, "columns") else None
         if table is not None:
             X = table.values if table.names is None else make_frame(dict(zip(table.names, table.values.T, strict=True)))
         if reset:
             self.backend_ = "pandas" if table is None else table.backend
-        checked = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_min_samples=int(reset))
-        return np.asarray(checked)
+        checked = validate_data(
+            self, X, reset=reset, dtype=np.float64, order="C", accept_sparse="csr", ensure_min_samples=int(reset)
+        )
+        if is_sparse(checked) and not checked.has_canonical_format:
+            checked = checked.copy()  # it may be the caller's own
+            checked.sum_duplicates()
+        return checked
 
     def _check_labels(self, y: Any) -> NDArray[Any]:
         """Labels as one column of a type that can be a class."""
@@ -485,57 +598,74 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_classification_targets(labels)
         return labels
 
-    def _check_rows(self, X: Any, y: Any, sensitive_features: Any, new_groups: bool = False) -> Rows:
-        """Check rows against what was declared; while D' fills, new groups may still appear."""
+    def _check_rows(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None, new_groups: bool = False
+    ) -> Rows:
+        """Check rows against what was declared; in a stream, new groups may appear, and rows are counted."""
         values, labels = self._check_features(X, reset=False), self._check_labels(y)
-        column = None if sensitive_features is None else as_column(sensitive_features, "group")
-        n = same_length(X=values, y=labels, sensitive_features=column)
+        columns = None if sensitive_features is None else self._columns(sensitive_features)
+        n = same_length(X=np.empty(values.shape[0]), y=labels)
+        weight = as_weight(sample_weight, n)
+        weight = np.ones(n) if weight is None else weight
+        width = 0 if self._census is None else len(self._census.rows)
         if n == 0:
-            return Rows(values, np.empty(0), np.empty(0, dtype=np.int64))
+            return Rows(values, np.empty(0), np.empty((0, width), dtype=np.int64), weight)
         signs = np.where(Levels(self.classes_, "label").codes(labels) == 1, 1.0, -1.0)
-        if column is None:
-            if new_groups and self.groups_ is not None:
+        if columns is None:
+            if new_groups and self._census is not None and self._fit is None:
                 raise ValueError(
                     "sensitive_features is missing, and the constraint set is still being filled from the stream "
                     f"({self.n_constraint} rows are needed). Pass the group of every row until it is full."
                 )
-            return Rows(values, signs, np.full(n, -1))
-        if self.groups_ is None:
+            return Rows(values, signs, np.full((n, width), -1), weight)
+        if self._census is None:
             raise ValueError("The first call had no sensitive_features; fit afresh to bring them in.")
         if new_groups:
-            self._declare_groups(column)
-        return Rows(values, signs, Levels(self.groups_, "group").codes(column))
+            self._take_groups(columns)
+        codes = self._census.groups.codes(columns)
+        same_length(X=labels, sensitive_features=codes)
+        if new_groups:
+            self._census = self._census.counted(codes)
+        return Rows(values, signs, codes, weight)
 
-    def _group_levels(self, columns: list[NDArray[Any]]) -> NDArray[Any]:
-        """Groups found in these columns; more than two cannot be constrained."""
-        levels = Levels.of(together(columns, "group"), "group")
-        return (levels.two() if self.criterion is not None and len(levels.values) > 2 else levels).values
+    def _columns(self, sensitive_features: Any) -> Any:
+        """Sensitive columns by name, in the order of those declared, as the names of intersections depend on it."""
+        declared = () if self._census is None else self._census.groups.levels
+        return as_columns(sensitive_features, self.intersections, declared)
 
-    def _declare_groups(self, column: NDArray[Any]) -> None:
-        """Add the groups of these rows to those declared, and code the waiting rows anew."""
-        assert self.groups_ is not None
-        assert self._waiting is not None
-        before, self.groups_ = self.groups_, self._group_levels([self.groups_, column])
-        recode = Levels(self.groups_, "group").codes(before)
-        self._waiting = self._waiting._replace(group=recode[self._waiting.group])
+    def _take_groups(self, columns: Any) -> None:
+        """Add the groups of these columns to those known; rows that wait for D' to fill are coded anew."""
+        before = self._census
+        if before is None:
+            self._census = Census.of(Groups.of(columns))
+            return
+        self._census = before.joined(before.groups.joined(columns))
+        if self._waiting is not None:
+            recoded = zip(self._census.groups.recode(before.groups), self._waiting.group.T, strict=True)
+            self._waiting = self._waiting._replace(group=np.stack([codes[old] for codes, old in recoded], axis=1))
+        if self._fit is not None and (late := _unseen(self._census.groups, before.groups, "when")):
+            warnings.warn(f"{late} the constraint set was complete: not constrained.", stacklevel=4)
 
     # -- Small things ------------------------------------------------------------------------------------------------
 
     def _problem(self, params: dict[str, Any] | None = None) -> Problem:
         """Return the parameters with names looked up; without groups there is no constraint."""
         params = self.get_params(deep=False) if params is None else params
-        free = params["criterion"] is None or self.groups_ is None
+        groups = None if self._census is None else self._census.groups
+        free = params["criterion"] is None or groups is None
         return Problem(
             criterion=None if free else get_criterion(params["criterion"]),
-            groups=() if self.groups_ is None else tuple(self.groups_.tolist()),
+            groups=groups,
             loss=LOSSES[params["loss"]],
             tolerance=float(params["tolerance"]),
             penalty=float(params["penalty"]),
+            sharpness=None if params["sharpness"] is None else float(params["sharpness"]),
             alpha=float(params["alpha"]),
             schedule=params["step_size"] if isinstance(params["step_size"], PolynomialDecay) else None,
             n_replicates=int(params["n_replicates"]),
             multipliers=Multipliers(params["multiplier"], self.seed_),
             fit_intercept=bool(params["fit_intercept"]),
+            feature_map=params["feature_map"],
             params=params,
         )
 
@@ -561,10 +691,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return fit
 
-    def _population(self, X: Any, y: Any) -> tuple[Fit, FloatArray, FloatArray]:
-        """Return the fit, and the rows (X, y) in its coordinates; for ``theory``."""
-        fit, rows = self._answer(), self._check_rows(X, y, None)
-        return fit, with_ones(rows.X, fit.problem) @ fit.W, rows.y
+    def _coefficients(self) -> FloatArray:
+        """Coefficients without the intercept, shape (features, 1 + replicates)."""
+        fit = self._answer()
+        return fit.theta[:-1] if fit.problem.fit_intercept else fit.theta
+
+    def _population(self, X: Any, y: Any, sample_weight: Any) -> tuple[Fit, Rows]:
+        """Return the fit, and checked rows; for ``theory``."""
+        rows = self._check_rows(X, y, None, sample_weight)
+        if not rows.weight.any():
+            raise ValueError("sample_weight is zero in every row: there is no population. Leave it out, or mend it.")
+        return self._answer(), rows
 
     def _fresh(self) -> Self:
         """Return an unfitted classifier with the same parameters."""
@@ -587,11 +724,27 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
         return tags
 
 
 def _same(a: Any, b: Any) -> bool:
-    return bool(np.array_equal(a, b))
+    if is_sparse(a) and is_sparse(b):
+        return bool(a.shape == b.shape and (a != b).nnz == 0)
+    return not is_sparse(a) and not is_sparse(b) and bool(np.array_equal(a, b))
+
+
+def _same_groups(a: Groups | None, b: Groups | None) -> bool:
+    return (a is None and b is None) or (a is not None and b is not None and a.labels == b.labels)
+
+
+def _unseen(groups: Groups, before: Groups | None, where: str) -> str:
+    """Say which groups are new, if any."""
+    new = [] if before is None else [label for label in groups.labels if label not in set(before.labels)]
+    if not new:
+        return ""
+    shown = ", ".join(f"{group!r}" if column is None else f"{group!r} of {column!r}" for column, group in new)
+    return f"{'Groups' if len(new) > 1 else 'Group'} {shown} first appeared {where}"
 
 
 def _n_rows(X: Any) -> int:

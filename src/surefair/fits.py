@@ -10,42 +10,48 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, hstack, vstack
 
 from surefair import kernels, theory
 from surefair.counts import Counts, count
-from surefair.criteria import Criterion, Form, Slab
+from surefair.criteria import Criterion, Form, Members, Slabs
+from surefair.encoding import Groups, fitted_map, mapped
 from surefair.learners import Learner, Settings, learner_for
 from surefair.losses import Loss
 from surefair.multipliers import Multipliers
 from surefair.schedules import AUTO, PolynomialDecay, enough_rows, whitening
-from surefair.streams import FloatArray
+from surefair.streams import FloatArray, is_sparse
 
-CHUNK = 2**20  # numbers of rows in new coordinates that are held at a time (8 MiB)
+CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
+SPARSE_CHUNK = 2**16  # sparse rows that are taken in at a time
 
 
 class Rows(NamedTuple):
     """Checked and coded rows."""
 
-    X: FloatArray  # (n, d)
+    X: Any  # (n, d), a float64 array or CSR matrix
     y: FloatArray  # (n,), labels ±1
-    group: NDArray[np.int64]  # (n,), group codes; -1 where there are no groups
+    group: NDArray[np.int64]  # (n, sensitive columns), group codes; -1 where none is given
+    weight: FloatArray  # (n,)
 
     @property
     def n(self) -> int:
         """Number of rows."""
-        return len(self.X)
+        return len(self.y)
 
     def part(self, low: int, high: int | None = None) -> Rows:
         """Rows low, …, high - 1."""
-        return Rows(self.X[low:high], self.y[low:high], self.group[low:high])
+        return Rows._make(column[low:high] for column in self)
 
     def copy(self) -> Rows:
         """The same rows in memory of their own."""
-        return Rows(self.X.copy(), self.y.copy(), self.group.copy())
+        return Rows._make(column.copy() for column in self)
 
     def followed_by(self, other: Rows) -> Rows:
-        """These rows, then the other ones."""
-        return Rows(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+        """These rows, then the other ones, in the kind of these."""
+        more = other.X.toarray() if is_sparse(other.X) and not is_sparse(self.X) else other.X
+        X = vstack([self.X, more], format="csr") if is_sparse(self.X) else np.concatenate([self.X, more])
+        return Rows(X, *(np.concatenate(pair) for pair in zip(self[1:], other[1:], strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,33 +59,40 @@ class Problem:
     """What is to be learnt, and how: the classifier's parameters with names looked up."""
 
     criterion: Criterion | None
-    groups: tuple[Any, ...]
+    groups: Groups | None
     loss: Loss
     tolerance: float
     penalty: float
+    sharpness: float | None
     alpha: float
     schedule: PolynomialDecay | None  # None for "auto"
     n_replicates: int
     multipliers: Multipliers
     fit_intercept: bool
+    feature_map: Any  # a scikit-learn transformer, or None
     params: dict[str, Any]  # the constructor's parameters, of which all this was made
 
 
 class Fit(NamedTuple):
-    """What has been learnt."""
+    """What has been learnt; D features after the feature map, intercept included."""
 
     problem: Problem
     constraint_set: Rows
-    W: FloatArray  # (d + 1, d + 1): the learner's coordinates; (d, d) without an intercept
+    feature_map: Any  # fitted on D'
+    W: FloatArray  # the learner's coordinates: (D, D), or (D,) where they are only scaled
     learner: Learner[Any]
     state: Any
+    sparse: bool  # which kind of rows the learner takes
+    weight: float  # sum of the weights of the rows trained on
 
     @property
     def theta(self) -> FloatArray:
-        """Averaged coefficients, intercept last, shape (d + 1, 1 + replicates): column 0 is the fit itself."""
-        mean = np.ascontiguousarray(self.learner.mean(self.state).T)
-        theta = np.empty_like(mean)
-        kernels.change_coordinates(mean, np.ascontiguousarray(self.W.T), theta)  # column by column, unlike BLAS
+        """Averaged coefficients, intercept last, shape (D, 1 + replicates): column 0 is the fit itself."""
+        mean = self.learner.mean(self.state)
+        if self.W.ndim == 1:
+            return np.asarray(self.W[:, None] * mean)
+        theta = np.empty_like(mean.T)
+        kernels.change_coordinates(np.ascontiguousarray(mean.T), np.ascontiguousarray(self.W.T), theta)  # unlike BLAS
         return theta.T
 
     @property
@@ -88,23 +101,50 @@ class Fit(NamedTuple):
         theta = self.theta
         return theta[-1] if self.problem.fit_intercept else np.zeros(theta.shape[1])
 
+    def features(self, X: Any) -> Any:
+        """Features that the coefficients belong to: the map's, where there is one, and 1 for the intercept."""
+        return with_ones(mapped(self.feature_map, X), self.problem)
+
+    def moved(self, X: Any) -> Any:
+        """Features in the learner's coordinates."""
+        X = mapped(self.feature_map, X)
+        if self.W.ndim == 2:
+            X = X.toarray() if is_sparse(X) else np.ascontiguousarray(X)
+            moved = np.empty((len(X), len(self.W)))
+            kernels.change_coordinates(X, self.W, moved)  # unlike BLAS, row by row
+            return moved
+        X = with_ones(X, self.problem)
+        if is_sparse(X) != self.sparse:
+            X = csr_matrix(X) if self.sparse else X.toarray()
+        return change_coordinates(X, self.W)
+
+    def back(self, u: FloatArray) -> FloatArray:
+        """Coefficients of the features, from those in the learner's coordinates."""
+        return np.asarray(self.W * u if self.W.ndim == 1 else self.W @ u)
+
     def learn(self, rows: Rows, n_threads: int) -> Fit:
-        """Fit after these rows, too."""
-        state = self.state
-        size = max(1024, CHUNK // len(self.W))
+        """Fit after these rows, too; a row's weight counts relative to the mean weight so far, its own included."""
+        state, total = self.state, self.weight
+        size = SPARSE_CHUNK if is_sparse(rows.X) else max(1024, CHUNK // len(self.W))
         for low in range(0, rows.n, size):
             chunk = rows.part(low, low + size)
-            moved = np.empty((chunk.n, self.W.shape[1]))
-            kernels.change_coordinates(np.ascontiguousarray(chunk.X), self.W, moved)
-            state = self.learner.step(state, moved, np.ascontiguousarray(chunk.y), n_threads)
-        return self._replace(state=state)
+            totals = np.cumsum(np.r_[total, chunk.weight])[1:]
+            seen = state.k + np.arange(1.0, chunk.n + 1.0)
+            relative = np.divide(chunk.weight * seen, totals, out=np.zeros(chunk.n), where=totals > 0.0)
+            y = np.ascontiguousarray(chunk.y)
+            state, total = self.learner.step(state, self.moved(chunk.X), y, relative, n_threads), float(totals[-1])
+        return self._replace(state=state, weight=total)
+
+    def merged(self, other: Fit) -> Fit:
+        """Fit of two shards of rows."""
+        return self._replace(state=self.learner.merge(self.state, other.state), weight=self.weight + other.weight)
 
     @property
     def finite(self) -> bool:
         """Whether neither the fit nor a replicate diverged."""
         return bool(np.isfinite(self.learner.mean(self.state)).all())
 
-    def decisions(self, rows: Rows, source: str) -> Counts:
+    def decisions(self, rows: Rows, sizes: tuple[int, ...], source: str) -> Counts:
         """Counts of the decisions of the fit (first) and its replicates on evaluation rows, as a source needs them."""
         theta = self.theta
         fit = theta[:, :1]
@@ -112,37 +152,51 @@ class Fit(NamedTuple):
             theta = fit + np.sqrt(2.0) * (theta - fit)
         if source == "evaluation":
             theta = fit
-        counts = count(theta, with_ones(rows.X, self.problem), (rows.y > 0.0).astype(int), rows.group, 2)
-        return np.broadcast_to(counts, (1 + self.problem.n_replicates, *counts.shape[1:]))
+        truth = (rows.y > 0.0).astype(np.int64)
+        weight = None if (rows.weight == 1.0).all() else rows.weight
+        counts = count(theta, self.features(rows.X), truth, rows.group, sizes, weight)
+        return Counts(*(np.broadcast_to(c, (1 + self.problem.n_replicates, *c.shape[1:])) for c in counts))
 
 
 def begin(problem: Problem, constraint_set: Rows) -> Fit:
     """Choose coordinates, constraint and start from the rows of D'."""
-    auto = problem.schedule is None
-    X, y = with_ones(constraint_set.X, problem), constraint_set.y
-    W = whitening(X) if auto else np.eye(X.shape[1])
-    form = _constrain(problem, constraint_set._replace(X=X @ W))
-    fit = assemble(problem, constraint_set, W, form, np.zeros(X.shape[1]))
-    if auto and enough_rows(X) and len(np.unique(y)) == 2:
-        start = theory.solve(fit.learner.settings, form, X @ W, y)
-        return assemble(problem, constraint_set, W, form, start)
+    auto, (raw, y, _, weight) = problem.schedule is None, constraint_set
+    feature_map = fitted_map(problem.feature_map, raw)
+    X = with_ones(mapped(feature_map, raw), problem)
+    W = whitening(X, weight) if auto else np.ones(X.shape[1])
+    moved = change_coordinates(X, W)
+    form, start = _constrain(problem, constraint_set, moved), np.zeros(X.shape[1])
+    fit = assemble(problem, constraint_set, feature_map, W, form, start, is_sparse(X))
+    if auto and enough_rows(X) and len(np.unique(y[weight > 0.0])) == 2:
+        start = theory.solve(fit.learner.settings, form, moved, y, weight)
+        return assemble(problem, constraint_set, feature_map, W, form, start, is_sparse(X))
     return fit
 
 
-def assemble(problem: Problem, constraint_set: Rows, W: FloatArray, form: Form, start: FloatArray) -> Fit:
+def assemble(
+    problem: Problem,
+    constraint_set: Rows,
+    feature_map: Any,
+    W: FloatArray,
+    form: Form,
+    start: FloatArray,
+    sparse: bool,
+) -> Fit:
     """Fit before its first row."""
     settings = Settings(
         loss=problem.loss,
         alpha=problem.alpha,
         tolerance=problem.tolerance,
         penalty=problem.penalty,
+        sharpness=problem.sharpness,
         schedule=problem.schedule or AUTO,
         multipliers=problem.multipliers,
         start=start,
         robust=problem.schedule is None,
     )
-    learner = learner_for(settings, form)
-    return Fit(problem, constraint_set.copy(), W, learner, learner.init(1 + problem.n_replicates))
+    learner = learner_for(settings, form, sparse)
+    state = learner.init(1 + problem.n_replicates)
+    return Fit(problem, constraint_set.copy(), feature_map, W, learner, state, sparse, weight=0.0)
 
 
 def fit_all(problem: Problem, rows: Rows, constraint_set: Rows | None, n_constraint: int, n_threads: int) -> Fit:
@@ -153,31 +207,41 @@ def fit_all(problem: Problem, rows: Rows, constraint_set: Rows | None, n_constra
     return begin(problem, constraint_set).learn(rows, n_threads)
 
 
-def with_ones(X: FloatArray, problem: Problem) -> FloatArray:
+def with_ones(X: Any, problem: Problem) -> Any:
     """Features, and a column of ones where there is an intercept."""
-    return np.column_stack([X, np.ones(len(X))]) if problem.fit_intercept else X
+    if not problem.fit_intercept:
+        return X
+    ones = np.ones((X.shape[0], 1))
+    return hstack([X, csr_matrix(ones)], format="csr") if is_sparse(X) else np.hstack([X, ones])
 
 
-def _constrain(problem: Problem, constraint_set: Rows) -> Form:
-    """Impose the criterion on D', given in the learner's coordinates."""
-    X, y, group = constraint_set
-    criterion = problem.criterion
-    if criterion is None:
-        return Slab(np.zeros(X.shape[1]))
-    if len(problem.groups) != 2:
-        raise ValueError(
-            f"Exactly two groups are needed for a constraint; received {len(problem.groups)}: "
-            f"{list(problem.groups)!r}. Pass criterion=None to fit without a constraint."
-        )
-    for code, name in enumerate(problem.groups):
-        if not np.any(group == code):
-            raise ValueError(
-                f"The constraint set of {len(X)} rows has no row of group {name!r}. Shuffle the rows, raise "
-                "n_constraint, or pass a constraint_set with rows of both groups."
-            )
-        if not np.any(criterion.looks_at(y) & (group == code)):
-            raise ValueError(
-                f"The constraint set of {len(X)} rows has no row of group {name!r} with a label that the criterion "
-                f"{criterion.name!r} looks at. Raise n_constraint, or pass a larger constraint_set."
-            )
-    return criterion.constrain(X, y, group)
+def change_coordinates(X: Any, W: FloatArray) -> Any:
+    """Rows in new coordinates, dense or sparse as they were; sparse ones can only be scaled."""
+    if not is_sparse(X):
+        return X * W if W.ndim == 1 else X @ W
+    return csr_matrix((X.data * W[X.indices], X.indices, X.indptr), shape=X.shape)
+
+
+def _constrain(problem: Problem, constraint_set: Rows, moved: Any) -> Form:
+    """Impose the criterion on D', whose features are given in the learner's coordinates."""
+    _, y, group, weight = constraint_set
+    criterion, groups = problem.criterion, problem.groups
+    if criterion is None or groups is None:
+        return Slabs(np.zeros((0, moved.shape[1])))
+    groups.check_comparable()
+    for code, (column, levels) in zip(group.T, groups.levels.items(), strict=True):
+        of = "" if column is None else f" of {column!r}"
+        for number, name in enumerate(levels.values.tolist()):
+            rows = (code == number) & (weight > 0.0)
+            if not rows.any():
+                raise ValueError(
+                    f"The constraint set of {len(y)} rows has no row of group {name!r}{of}. Shuffle the rows, raise "
+                    "n_constraint, pass a constraint_set with rows of every group, or merge small groups."
+                )
+            if not all((rate.looks_at(y) & rows).any() for rate in criterion.rates):
+                raise ValueError(
+                    f"The constraint set of {len(y)} rows has no row of group {name!r}{of} with a label that the "
+                    f"criterion {criterion.name!r} looks at. Raise n_constraint, pass a larger constraint_set, or "
+                    "merge small groups."
+                )
+    return criterion.constrain(moved, y, Members(group, groups.sizes, weight))

@@ -1,13 +1,23 @@
 """From replicates to an interval for the unfairness.
 
-Everything is computed for the *signed* gap (rate of the first group minus rate of the second) and only then folded to
-its absolute value: quantiles of |gap| would exclude 0 almost always, even for a model exactly at parity.
+Everything is computed for *signed* gaps (rate of one group minus rate of another; for ratios, of their logarithms) and
+only then folded to absolute values: quantiles of |gap| would exclude 0 almost always, even for a model exactly at
+parity. Two groups and one rate make one gap. Otherwise every pair of groups within a sensitive column is compared, in
+every rate, and the limits of all gaps hold together (max-t): every gap gets the same multiple of its own spread, so
+large that in 95 % of the replicates no gap is farther off. The unfairness, the largest absolute gap, is then between
+the largest of the folded lower limits and the largest of the upper ones.
 
 What moves from replicate to replicate says what the interval covers; the words are in ``SOURCES``. Evaluation rows are
 reweighted as in the Bayesian bootstrap: every row gets an Exp(1) weight of its own in every replicate. The weights of
 the n rows that count towards a group's rate add up to a Gamma(n) number, which is drawn directly, from the seekable
 uniform number of (seed, group, replicate), and so do those of the rows that do not count towards it. Both get half a
-row extra (Jeffreys' prior), without which a rate of 0 among three rows would claim to be 0 for certain.
+row extra (Jeffreys' prior), without which a rate of 0 among three rows would claim to be 0 for certain. With sample
+weights cᵢ the sum has mean C = Σcᵢ and variance Q = Σcᵢ², and is drawn as Q/C times a Gamma(C²/Q) number.
+
+Where fewer than ``FEW`` rows count towards a rate, or fewer do not, replicates alone cover too rarely: its limits
+are then at least as wide as the exact ones of Clopper and Pearson. Limits of a gap with such a rate, or of several
+gaps together, are at least as wide as those made of the limits of the two rates (Newcombe's way, or MOVER): unlike
+multiples of a spread, these know that the spread itself is estimated, and how skewed a rate near 0 is.
 """
 
 from __future__ import annotations
@@ -15,20 +25,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from numbers import Real
 from secrets import randbits
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv
+from scipy.special import betainccinv, betaincinv, gammaincinv
 from scipy.stats import norm
 
 from surefair.counts import Counts, count_decisions
-from surefair.criteria import Criterion, get_criterion
-from surefair.encoding import Levels, together
+from surefair.criteria import CRITERIA, Criterion, Rate
+from surefair.encoding import Groups, Levels, together
 from surefair.multipliers import EVALUATION, uniforms
 from surefair.names import one_of
-from surefair.streams import FloatArray, as_column, make_frame, same_length
+from surefair.streams import Column, FloatArray, as_column, as_columns, as_weight, make_frame, same_length
 
 SOURCES = {
     "training": "the gap, on these evaluation rows, of the optimum that training estimates",
@@ -40,6 +50,19 @@ SOURCES = {
 
 METHODS = ("percentile", "basic", "normal", "paper")
 
+FEW = 15
+"""Rows on either side of a rate, counted towards it or not, below which its limits are made exact.
+
+Percentiles of replicates cover single rates at level 95 % as rarely as 88 % of the time where few rows are expected on
+a side, however many there are in all; with exact limits below 15 it is at least 93 %, at any rate and with any n.
+"""
+
+CHUNK = 200
+"""Pairs whose replicates are held in memory at a time."""
+
+FAR = 1e6
+"""Minus the logarithm of a rate of 0: stands for infinity, with which one cannot reckon. Others are below 750."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Interval:
@@ -48,17 +71,29 @@ class Interval:
     Attributes
     ----------
     estimate, low, high : float
-        Unfairness: the absolute gap.
+        Unfairness: the largest absolute gap between two groups. Of a ratio: the smallest ratio of the smaller rate to
+        the larger, 1 at parity.
     gap, gap_low, gap_high : float
-        Signed gap: rate of the first group minus rate of the second; 0 is parity.
+        Signed gap of the pair with the largest: rate of its first group minus rate of its second; 0 is parity. Of a
+        ratio: the difference of their logarithms.
+    pair : tuple
+        The two groups.
+    column : str or None
+        Sensitive column they belong to, where columns have names.
+    rate : str
+        Rate in which they differ most.
     by_group : data frame
-        One row per group: group, n (rows that enter its rate), rate, low, high.
+        One row per group: group, n (rows that enter its rate), rate, low, high, each for itself alone; before them
+        column, where columns have names, and metric, where there are several rates.
+    by_pair : data frame
+        One row per pair of groups: first, second, gap, low, high, whose limits hold for all pairs together; before
+        them column and metric likewise.
     metric, source, method : str
     confidence_level : float
     n : int
         Evaluation rows.
     reason : str
-        Why the interval is the whole range, where it is; otherwise empty.
+        Why an interval is the whole range, or open on one side, where it is; otherwise empty.
     sentence : str
         What is estimated, in words.
     """
@@ -69,7 +104,11 @@ class Interval:
     gap: float
     gap_low: float
     gap_high: float
+    pair: tuple[Any, Any]
+    column: str | None
+    rate: str
     by_group: Any
+    by_pair: Any
     metric: str
     source: str
     method: str
@@ -79,14 +118,17 @@ class Interval:
     sentence: str
 
     def __repr__(self) -> str:
-        gap = f"gap {self.gap:.4f} [{self.gap_low:.4f}, {self.gap_high:.4f}]"
-        unfairness = f"unfairness {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
-        return f"<{self.metric}, {self.source}, {self.confidence_level:.6g}: {gap}, {unfairness}>"
+        return f"<{self.metric}, {self.source}, {self.confidence_level:.6g}: {self._numbers(' [', ']')}>"
 
     def __str__(self) -> str:
-        gap = f"Gap {self.gap:.4f}, interval [{self.gap_low:.4f}, {self.gap_high:.4f}]"
-        unfairness = f"unfairness {self.estimate:.4f}, interval [{self.low:.4f}, {self.high:.4f}]"
-        return f"{self.sentence} {gap}; {unfairness}."
+        numbers = self._numbers(", interval [", "]", "; ")
+        return f"{self.sentence} {numbers[0].upper()}{numbers[1:]}."
+
+    def _numbers(self, opening: str, closing: str, between: str = ", ") -> str:
+        """Gap and unfairness with their limits, as text."""
+        words = ("log ratio", "ratio") if self.metric.endswith("_ratio") else ("gap", "unfairness")
+        gap = f"{words[0]} {self.gap:.4f}{opening}{self.gap_low:.4f}, {self.gap_high:.4f}{closing}"
+        return f"{gap}{between}{words[1]} {self.estimate:.4f}{opening}{self.low:.4f}, {self.high:.4f}{closing}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Interval) and self.to_dict() == other.to_dict()
@@ -94,23 +136,29 @@ class Interval:
     __hash__ = None  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON; an undefined number is None."""
+        """Plain values only, ready for JSON; an undefined or infinite number is None."""
         fields = {name: _plain(getattr(self, name)) for name in self.__dataclass_fields__}
-        rows = nw.from_native(self.by_group, eager_only=True).rows(named=True)
-        fields["by_group"] = [{name: _plain(value) for name, value in row.items()} for row in rows]
+        for name in ("by_group", "by_pair"):
+            rows = nw.from_native(getattr(self, name), eager_only=True).rows(named=True)
+            fields[name] = [{column: _plain(value) for column, value in row.items()} for row in rows]
         return fields
 
     def to_frame(self) -> Any:
-        """One row: metric, source, method, confidence_level, n, unfairness and gap with their limits."""
+        """One row: metric, source, method, confidence_level, n, unfairness, and the largest gap with its pair."""
         names = ("metric", "source", "method", "confidence_level", "n", "estimate", "low", "high")
-        signed = ("gap", "gap_low", "gap_high", "reason")
-        return make_frame({name: [getattr(self, name)] for name in names + signed}, like=self.by_group)
+        row = {name: getattr(self, name) for name in names}
+        row |= {} if self.column is None else {"column": self.column}
+        row |= {"rate": self.rate, "first": self.pair[0], "second": self.pair[1]}
+        row |= {name: getattr(self, name) for name in ("gap", "gap_low", "gap_high", "reason")}
+        return make_frame({name: [value] for name, value in row.items()}, like=self.by_group)
 
 
 def _plain(value: Any) -> Any:
-    """Convert a NumPy scalar to Python's own type, and NaN to None."""
+    """Convert a NumPy scalar to Python's own type, a tuple to a list, and a number that JSON lacks to None."""
     value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and np.isnan(value) else value
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def check_level(confidence_level: float) -> float:
@@ -144,100 +192,266 @@ def limits(
     return (2.0 * estimate - high, 2.0 * estimate - low) if method == "basic" else (low, high)
 
 
-def reweigh(criterion: Criterion, counts: Counts, seed: int) -> FloatArray:
+def get_metric(metric: str | Criterion) -> tuple[Criterion, bool]:
+    """Criterion that a metric measures, and whether by ratios; "_ratio" after a criterion's name asks for these.
+
+    Examples
+    --------
+    >>> criterion, ratio = get_metric("error_rate_ratio")
+    >>> criterion.name, ratio
+    ('error_rate', True)
+    """
+    if isinstance(metric, Criterion):
+        return metric, False
+    metrics = {name: (criterion, False) for name, criterion in CRITERIA.items()}
+    metrics |= {f"{name}_ratio": (criterion, True) for name, criterion in CRITERIA.items()}
+    return metrics[one_of(metric, metrics, "metric")]
+
+
+def compared_rates(criterion: Criterion, ratio: bool) -> tuple[Rate, ...]:
+    """Rates that a metric compares between groups."""
+    return criterion.ratio_rates if ratio and criterion.ratio_rates else criterion.rates
+
+
+def rates_of(rates: tuple[Rate, ...], counts: Counts) -> FloatArray:
+    """Rates as counted, shape (..., rates, groups)."""
+    return np.stack([rate.of(counts.weight) for rate in rates], axis=-2)
+
+
+def reweigh(rates: tuple[Rate, ...], counts: Counts, seed: int) -> FloatArray:
     """Rates of each replicate with its evaluation rows reweighted.
+
+    Every rate of every group has numbers of its own. This is exact where rates look at different rows, as those of
+    equalized odds do. Groups of different sensitive columns share rows, which is left out of account: taking their gaps
+    for independent makes the limits that hold for all of them a little wider than they need be.
 
     Parameters
     ----------
-    criterion : Criterion
-    counts : ndarray of shape (1 + B, groups, 2, 2)
+    rates : tuple of Rate
+    counts : Counts of arrays of shape (1 + B, groups, 2, 2)
         Counts of the fit, then of its replicates.
     seed : int
 
     Returns
     -------
-    ndarray of shape (B, groups)
+    ndarray of shape (B, rates, groups)
     """
-    B, n_groups = len(counts) - 1, counts.shape[1]
-    above, below = criterion.tally(counts)
-    u = uniforms(seed, 0, 2 * n_groups, B + 1, EVALUATION)[:, 1:].reshape(n_groups, 2, B)
-    u = u[_places(counts[0])].transpose(1, 2, 0)  # (above or not, B, groups)
-    counted, others = gammaincinv(above[1:] + 0.5, u[0]), gammaincinv((below - above)[1:] + 0.5, u[1])
+    B, G = len(counts.rows) - 1, counts.rows.shape[1]
+    u = uniforms(seed, 0, 2 * G * len(rates), B + 1, EVALUATION)[:, 1:].reshape(len(rates), G, 2, B)
+    u = u[:, _places(counts.of(0))].transpose(2, 3, 0, 1)  # (counted or not, B, rates, groups)
+    C, Q = _sides(rates, counts.of(slice(1, None)))
+    some = (C > 0.0) & (Q > 0.0)
+    unit = np.divide(Q, C, out=np.zeros_like(C), where=some)
+    # half a row weighs what the other rows of its side weigh, or those of the other side, or 1
+    unit = np.where(some, unit, np.where(some[::-1], unit[::-1], 1.0))
+    counted, others = unit * gammaincinv(C / unit + 0.5, u)
     return np.asarray(counted / (counted + others))
+
+
+def _sides(rates: tuple[Rate, ...], counts: Counts) -> tuple[FloatArray, FloatArray]:
+    """Weights, and squared weights, of the rows counted towards each rate and of the others that enter it.
+
+    Both of shape (2, ..., rates, groups).
+    """
+
+    def add_up(table: FloatArray) -> FloatArray:
+        sides = []
+        for rate in rates:
+            others = tuple(cell for cell in rate.denominator if cell not in rate.numerator)
+            sides.append([sum(table[..., t, d] for t, d in cells) for cells in (rate.numerator, others)])
+        return np.moveaxis(np.array(sides, dtype=np.float64), 0, -2)
+
+    return add_up(counts.weight), add_up(counts.square)
 
 
 def _places(fit: Counts) -> NDArray[np.intp]:
     """Place of each group when they are sorted by their counts: its random numbers then follow it under any name."""
-    order = sorted(range(len(fit)), key=lambda group: fit[group].ravel().tolist())
+    tables = np.stack(fit, axis=1)
+    order = sorted(range(len(tables)), key=lambda group: tables[group].ravel().tolist())
     return np.argsort(order)
 
 
-def gap_interval(
+def make_interval(
     criterion: Criterion,
-    fit: Counts,
+    counts: Counts,
     rates_b: FloatArray,
+    groups: Groups,
     *,
-    groups: list[Any],
+    ratio: bool,
     source: str,
     method: str,
     confidence_level: float,
     like: Any = None,
     trouble: str = "",
+    notes: str = "",
 ) -> Interval:
-    """Interval for the gap between two groups.
+    """Interval for the largest gap between groups.
 
     Parameters
     ----------
     criterion : Criterion
         What is measured.
-    fit : ndarray of shape (2, 2, 2)
+    counts : Counts of arrays of shape (groups, 2, 2)
         Counts of the fit itself.
-    rates_b : ndarray of shape (B, 2)
-        Rates of the groups in the replicates.
-    groups : list
-        Names of the groups.
+    rates_b : ndarray of shape (B, rates, groups)
+        Rates in the replicates.
+    groups : Groups
+    ratio : bool
+        Whether rates are compared by ratios.
+    source, method : str
+    confidence_level : float
     like : data frame, optional
         Whose library the tables are given in.
     trouble : str
-        Why the replicates say nothing, if they do not; the interval is then the whole range.
+        Why the replicates say nothing, if they do not; every interval is then the whole range.
+    notes : str
+        What else is to be said, one more sentence without its full stop.
     """
-    rates = criterion.rates(fit)
-    gap, gap_b = rates[0] - rates[1], rates_b[:, 0] - rates_b[:, 1]
-    below = criterion.tally(fit)[1].astype(int)
-    empty = [name for name, rows in zip(groups, below, strict=True) if rows == 0]
-    undefined = np.isnan(rates) | np.isnan(rates_b).any(axis=0) | bool(trouble)
-    low, high = limits(rates, rates_b, confidence_level, "percentile" if method == "paper" else method)
-    if source in ("evaluation", "total"):  # a rate of 0 or 1 is possible however few rows showed it
-        low, high = np.fmin(low, rates), np.fmax(high, rates)
-    low, high = np.where(undefined, 0.0, low.clip(0.0, 1.0)), np.where(undefined, 1.0, high.clip(0.0, 1.0))
-    if undefined.any():
-        gap_low, gap_high, unfair_low, unfair_high = -1.0, 1.0, 0.0, 1.0
-        no_rows = f"group {empty[0]!r} has no evaluation row that enters the {criterion.rate}" if empty else ""
-        reason = trouble or no_rows or f"the {criterion.rate} is undefined in some replicates"
-    else:
-        reason = ""
-        signed_method = "percentile" if method == "paper" else method
-        g_low, g_high = limits(np.asarray(gap), gap_b, confidence_level, signed_method)
-        if source in ("evaluation", "total"):
-            g_low, g_high = np.fmin(g_low, gap), np.fmax(g_high, gap)
-        gap_low, gap_high = float(np.clip(g_low, -1.0, 1.0)), float(np.clip(g_high, -1.0, 1.0))
-        unfair_low, unfair_high = fold(gap_low, gap_high)
-        if method == "paper":
-            p_low, p_high = limits(np.asarray(abs(gap)), np.abs(gap_b), confidence_level, "percentile")
-            unfair_low, unfair_high = float(p_low), float(p_high)
-    table = make_frame(
-        {"group": groups, "n": below.tolist(), "rate": rates.tolist(), "low": low.tolist(), "high": high.tolist()},
-        like=like,
-    )
-    sentence = (
-        f"{confidence_level:.6g} interval for {SOURCES[source]}; the gap is the {criterion.rate} of group "
-        f"{groups[0]!r} minus that of group {groups[1]!r}, the unfairness its absolute value."
-    )
+    rates = compared_rates(criterion, ratio)
+    measured, (first, second) = rates_of(rates, counts), _pairs(groups)
+    effective = _effective(rates, counts) if source in ("evaluation", "total") else None
+    signed_method = "percentile" if method == "paper" else method
+    low, high = _rate_limits(measured, rates_b, effective, confidence_level, signed_method)
+    gaps = _gap_limits(measured, rates_b, first, second, effective, ratio, confidence_level, signed_method)
+    if trouble:
+        low, high, gaps = np.zeros_like(low), np.ones_like(high), gaps._replace(sure=np.zeros_like(gaps.sure))
+    top = np.inf if ratio else 1.0
+    gap_low, gap_high = np.where(gaps.sure, gaps.low, -top), np.where(gaps.sure, gaps.high, top)
+
+    best = np.unravel_index(np.argmax(np.where(np.isnan(gaps.gap), -1.0, np.abs(gaps.gap))), gaps.gap.shape)
+    folded = [fold(*ends) for ends in zip(gap_low.ravel().tolist(), gap_high.ravel().tolist(), strict=True)]
+    unfair = np.array([np.abs(gaps.gap[best]), *np.max(folded, axis=0)])
+    if method == "paper" and gaps.sure.all():
+        unfair[1:] = limits(unfair[0], _largest_gaps(rates_b, groups, ratio), confidence_level, "percentile")
+    if ratio:
+        unfair = np.exp(-unfair[[0, 2, 1]])
+
+    labels = groups.labels
+    below = np.stack([rate.tally(counts.rows)[1] for rate in rates]).astype(np.int64)
+    by_group = {"n": below, "rate": measured, "low": low, "high": high}
+    by_pair = {"gap": gaps.gap, "low": gap_low, "high": gap_high}
+    rate, a, b = rates[best[0]], labels[first[best[1]]], labels[second[best[1]]]
     return Interval(
-        estimate=float(abs(gap)), low=unfair_low, high=unfair_high, gap=float(gap), gap_low=gap_low, gap_high=gap_high,
-        by_group=table, metric=criterion.name, source=source, method=method, confidence_level=confidence_level,
-        n=int(fit.sum()), reason=reason, sentence=sentence,
+        estimate=float(unfair[0]), low=float(unfair[1]), high=float(unfair[2]),
+        gap=float(gaps.gap[best]), gap_low=float(gap_low[best]), gap_high=float(gap_high[best]),
+        pair=(a[1], b[1]), column=a[0], rate=rate.name,
+        by_group=_table(rates, groups.table(), by_group, like),
+        by_pair=_table(rates, groups.table(first, "first") | groups.table(second, "second"), by_pair, like),
+        metric=criterion.name + "_ratio" * ratio, source=source, method=method, confidence_level=confidence_level,
+        n=int(counts.rows[: groups.sizes[0]].sum()),
+        reason=trouble or _reason(rates, groups, measured, gaps),
+        sentence=f"{confidence_level:.6g} interval for {SOURCES[source]}; {_words(rates, groups, ratio, rate, a, b)}"
+        + f" {notes}." * bool(notes),
     )  # fmt: skip
+
+
+# -- Gaps and their limits --------------------------------------------------------------------------------------------
+
+
+class _Gaps(NamedTuple):
+    """Gaps of all pairs in all rates, with limits; arrays of shape (rates, pairs)."""
+
+    gap: FloatArray  # NaN where undefined
+    low: FloatArray
+    high: FloatArray
+    sure: NDArray[np.bool_]  # whether limits are defined
+
+
+def _pairs(groups: Groups) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First and second group of every pair within a column, groups numbered through.
+
+    Examples
+    --------
+    >>> _pairs(Groups({"a": Levels(np.arange(2), "group"), "b": Levels(np.arange(3), "group")}))
+    (array([0, 2, 2, 3]), array([1, 3, 4, 4]))
+    """
+    parts = [np.stack(np.triu_indices(n, 1)) + low for n, low in zip(groups.sizes, groups.offsets, strict=True)]
+    first, second = np.hstack(parts)
+    return first, second
+
+
+def _rate_limits(
+    measured: FloatArray, rates_b: FloatArray, effective: FloatArray | None, confidence_level: float, method: str
+) -> tuple[FloatArray, FloatArray]:
+    """Limits of each rate for itself, shape (rates, groups); [0, 1] where it is undefined."""
+    low, high = limits(measured, rates_b, confidence_level, method)
+    if effective is not None:  # a rate of 0 or 1 is possible however few rows showed it
+        low, high = np.fmin(low, measured), np.fmax(high, measured)
+        exact_low, exact_high = _binomial_limits(effective, confidence_level)
+        few = _few(effective)
+        low, high = np.where(few, np.fmin(low, exact_low), low), np.where(few, np.fmax(high, exact_high), high)
+    undefined = np.isnan(measured) | np.isnan(rates_b).any(axis=0)
+    return np.where(undefined, 0.0, low.clip(0.0, 1.0)), np.where(undefined, 1.0, high.clip(0.0, 1.0))
+
+
+def _gap_limits(
+    measured: FloatArray,
+    rates_b: FloatArray,
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
+    effective: FloatArray | None,
+    ratio: bool,
+    confidence_level: float,
+    method: str,
+) -> _Gaps:
+    """Limits of all gaps: of a single one by the method, of several so that they hold together."""
+    value, value_b = _on_scale(measured, ratio), _on_scale(rates_b, ratio)
+    gap = _gap(value, first, second, ratio)
+    centre, spread, farthest = gap.copy(), np.empty_like(gap), np.zeros(len(rates_b))
+    for j, p in np.ndindex(len(gap), -(-gap.shape[1] // CHUNK)):
+        some = j, slice(p * CHUNK, (p + 1) * CHUNK)
+        gap_b, far = _gap(value_b[:, j], first[some[1]], second[some[1]], ratio), _is_far(gap[some])
+        centre[some] = np.where(far, gap_b.mean(axis=0), gap[some])
+        off = gap_b - centre[some]
+        # about the estimate, not the mean: a gap whose replicates lie to one side of it is then not far off all others
+        spread[some] = np.sqrt(np.mean(off**2, axis=0))
+        off = np.where(far, -np.sign(gap[some]) * off, np.abs(off))  # an infinite gap is open on its own side
+        t = np.divide(off, spread[some], out=np.zeros_like(off), where=spread[some] > 0.0)
+        farthest = np.maximum(farthest, t.max(axis=1))
+    if gap.size == 1:
+        c = float(norm.ppf((1.0 + confidence_level) / 2.0))
+        low, high = limits(centre, gap_b[:, None], confidence_level, method)
+    else:
+        c = float(np.quantile(farthest, confidence_level, method="weibull"))
+        low, high = centre - c * spread, centre + c * spread
+    if effective is not None:
+        single = _binomial_limits(effective, 1.0 - 2.0 * float(norm.sf(c)))
+        least_low, least_high = _mover(value, single, first, second, ratio)
+        wider = _few(effective)[:, first] | _few(effective)[:, second] | (gap.size > 1)
+        low, high = np.where(wider, np.fmin(low, least_low), low), np.where(wider, np.fmax(high, least_high), high)
+    known = gap if effective is not None else np.where(_is_far(gap), gap, np.nan)  # which limits are to contain
+    low, high = np.fmin(low, known), np.fmax(high, known)
+    gap, low, high = (_open(x) if ratio else x.clip(-1.0, 1.0) for x in (gap, low, high))
+    return _Gaps(gap, low, high, sure=~np.isnan(gap) & ~np.isnan(spread))
+
+
+def _on_scale(rates: FloatArray, ratio: bool) -> FloatArray:
+    """Rates, or their logarithms where ratios are compared."""
+    if not ratio:
+        return rates
+    return np.asarray(np.log(rates, out=np.where(np.isnan(rates), np.nan, -FAR), where=rates > 0.0))
+
+
+def _gap(value: FloatArray, first: NDArray[np.intp], second: NDArray[np.intp], ratio: bool) -> FloatArray:
+    """Gaps along the last axis; the ratio of 0 to 0 is undefined."""
+    a, b = value[..., first], value[..., second]
+    return np.where((a == -FAR) & (b == -FAR), np.nan, a - b) if ratio else a - b
+
+
+def _is_far(gap: FloatArray) -> NDArray[np.bool_]:
+    return np.abs(gap) > 750.0
+
+
+def _open(gap: FloatArray) -> FloatArray:
+    """Infinity where something stands for it."""
+    return np.where(_is_far(gap), np.copysign(np.inf, gap), gap)
+
+
+def _largest_gaps(rates_b: FloatArray, groups: Groups, ratio: bool) -> FloatArray:
+    """Unfairness of each replicate, shape (B,); of ratios, its logarithm with the sign turned."""
+    value_b = _on_scale(rates_b, ratio)
+    columns = np.split(value_b, groups.offsets[1:], axis=2)
+    return np.asarray(np.max([np.ptp(column, axis=2).max(axis=1) for column in columns], axis=0))
 
 
 def fold(low: float, high: float) -> tuple[float, float]:
@@ -251,6 +465,115 @@ def fold(low: float, high: float) -> tuple[float, float]:
     return (0.0 if low <= 0.0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
 
 
+# -- Few rows ---------------------------------------------------------------------------------------------------------
+
+
+def _effective(rates: tuple[Rate, ...], counts: Counts) -> FloatArray:
+    """Rows counted towards each rate, and the others that enter it, as many as their weights are worth (Kish).
+
+    Shape (2, rates, groups); without sample weights the numbers of rows.
+    """
+    C, Q = _sides(rates, counts)
+    total, squares = C.sum(axis=0), Q.sum(axis=0)
+    return np.asarray(np.divide(C * total, squares, out=np.zeros_like(C), where=squares > 0.0))
+
+
+def _few(effective: FloatArray) -> NDArray[np.bool_]:
+    return np.asarray(np.rint(effective).min(axis=0) < FEW)
+
+
+def _binomial_limits(effective: FloatArray, confidence_level: float) -> tuple[FloatArray, FloatArray]:
+    """Limits of rates without replicates: the exact ones where rows are few, otherwise by Jeffreys' prior.
+
+    Examples
+    --------
+    >>> low, high = _binomial_limits(np.array([[0.0, 3.0, 30.0], [3.0, 0.0, 30.0]]), 0.95)
+    >>> low.round(3), high.round(3)
+    (array([0.   , 0.292, 0.376]), array([0.708, 1.   , 0.624]))
+    """
+    (counted, others), half = effective, np.where(_few(effective), 0.0, 0.5)
+    tail, least = (1.0 - confidence_level) / 2.0, np.finfo(np.float64).tiny
+    low = betaincinv(np.maximum(counted + half, least), others + 1.0 - half, tail)
+    high = betainccinv(counted + 1.0 - half, np.maximum(others + half, least), tail)
+    return np.where(counted > 0.0, low, 0.0), np.where(others > 0.0, high, 1.0)
+
+
+def _mover(
+    value: FloatArray,
+    single: tuple[FloatArray, FloatArray],
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
+    ratio: bool,
+) -> tuple[FloatArray, FloatArray]:
+    """Limits of gaps from limits of their two rates; where a gap is infinite, the farthest that those allow."""
+    (a, b), gap = (value[:, first], value[:, second]), value[:, first] - value[:, second]
+    (low_a, low_b), (high_a, high_b) = (
+        (end[:, first], end[:, second]) for end in (_on_scale(x, ratio) for x in single)
+    )
+    low = np.where(_is_far(gap), low_a - high_b, gap - np.hypot(a - low_a, high_b - b))
+    high = np.where(_is_far(gap), high_a - low_b, gap + np.hypot(high_a - a, b - low_b))
+    return low, high
+
+
+# -- Words and tables -------------------------------------------------------------------------------------------------
+
+
+def _table(rates: tuple[Rate, ...], names: dict[str, list[Any]], numbers: dict[str, Any], like: Any) -> Any:
+    """Tidy frame of arrays (rates, rows), with the names of rows and, where there are several, of rates before them."""
+    table: dict[str, list[Any]] = {name: values * len(rates) for name, values in names.items()}
+    if len(rates) > 1:
+        table["metric"] = [rate.name for rate in rates for _ in next(iter(names.values()))]
+    order = [name for name in ("column", "metric", *names) if name in table]
+    table = {name: table[name] for name in order} | {name: array.ravel().tolist() for name, array in numbers.items()}
+    return make_frame(table, like=like)
+
+
+def _words(
+    rates: tuple[Rate, ...],
+    groups: Groups,
+    ratio: bool,
+    rate: Rate,
+    a: tuple[str | None, Any],
+    b: tuple[str | None, Any],
+) -> str:
+    """What gap and unfairness are."""
+    among = "" if a[0] is None else f" of {a[0]!r}"
+    gap = f"the {rate.words} of group {a[1]!r}{among} {'over' if ratio else 'minus'} that of group {b[1]!r}"
+    gap = f"the logarithm of {gap}" if ratio else gap
+    if len(rates) == 1 and groups.sizes == (2,):
+        return (
+            f"the gap is {gap}, the unfairness {'the smaller rate over the larger' if ratio else 'its absolute value'}."
+        )
+    largest = "smallest ratio of the smaller rate to the larger" if ratio else "largest absolute gap"
+    names = ", ".join(repr(name) for name in groups.levels)
+    columns = f" of any of the columns {names}" if len(groups.levels) > 1 else ""
+    which = f", in any of the rates {', '.join(rate.name for rate in rates)}" if len(rates) > 1 else ""
+    return f"the unfairness is the {largest} between any two groups{columns}{which}; here the gap is {gap}."
+
+
+def _reason(rates: tuple[Rate, ...], groups: Groups, measured: FloatArray, gaps: _Gaps) -> str:
+    """Why limits are missing, and what to do; empty where none are."""
+    if gaps.sure.all():
+        return ""
+    j, g = np.argwhere(np.isnan(measured))[0] if np.isnan(measured).any() else (0, 0)
+    if np.isnan(measured[j, g]):
+        (column, value), more = groups.labels[g], int(np.isnan(measured).any(axis=0).sum()) - 1
+        among = "" if column is None else f" of {column!r}"
+        others = "" if more == 0 else f" (nor have {more} other groups)"
+        return (
+            f"group {value!r}{among} has no evaluation row that enters the {rates[j].words}{others}: "
+            "evaluate on more rows, or merge the group with another"
+        )
+    if np.isnan(gaps.gap).any():
+        j = int(np.argwhere(np.isnan(gaps.gap))[0, 0])
+        return f"the {rates[j].words} is 0 in two groups, and 0 over 0 is undefined: look at the difference instead"
+    j = int(np.argwhere(~gaps.sure)[0, 0])
+    return f"the {rates[j].words} is undefined in some replicates"
+
+
+# -- Any model --------------------------------------------------------------------------------------------------------
+
+
 def fairness_interval(
     y_true: Any,
     y_pred: Any,
@@ -262,25 +585,37 @@ def fairness_interval(
     method: str = "percentile",
     n_replicates: int = 2000,
     random_state: int | None = 0,
+    sample_weight: Any = None,
+    intersections: bool = False,
+    threshold: float | None = None,
 ) -> Interval:
     """Interval for the unfairness of any model's predictions, over the evaluation rows alone.
 
     Parameters
     ----------
-    y_true, y_pred : array-like of shape (n_rows,)
-        Labels and decisions, two values of any type.
-    sensitive_features : array-like of shape (n_rows,)
-        Group of each row, two values of any type.
+    y_true : array-like of shape (n_rows,)
+        Labels, two values of any type.
+    y_pred : array-like of shape (n_rows,)
+        Decisions, of the same two values; or scores, with a threshold.
+    sensitive_features : array-like of shape (n_rows,), data frame or dict of columns
+        Group of each row, values of any type, in one or several columns.
     metric : str or Criterion
-        What is compared between the groups.
+        What is compared between the groups; with "_ratio" after its name, by ratios.
     pos_label : value, optional
         The positive label; by default the second in sorted order.
     confidence_level : float
     method : {"percentile", "basic", "normal", "paper"}
-        How replicates become limits. "paper" is the published version, for reproduction only.
+        How replicates become limits, of a gap between two groups and of every rate for itself. Of several gaps, the
+        limits hold together, by any of these methods alike. "paper" is the published version, for reproduction only.
     n_replicates : int
     random_state : int or None
         Seed: same data, same seed, same interval. None takes a new one each time.
+    sample_weight : array-like of shape (n_rows,), optional
+        How much each row counts.
+    intersections : bool
+        Whether to compare also the groups that several sensitive columns form together.
+    threshold : float, optional
+        ``y_pred`` are scores, and a score of at least this much is a positive decision.
 
     Returns
     -------
@@ -295,34 +630,55 @@ def fairness_interval(
     >>> round(interval.estimate, 2), round(interval.low, 2), round(interval.high, 2)
     (0.5, 0.36, 0.62)
     """
-    criterion = get_criterion(metric, "metric")
+    criterion, ratio = get_metric(metric)
     one_of(method, METHODS, "method")
     check_level(confidence_level)
     if not (isinstance(n_replicates, int | np.integer) and n_replicates >= 2):
         raise ValueError(f"n_replicates must be a whole number, 2 or larger; received {n_replicates!r}.")
-    true, predicted = as_column(y_true, "label"), as_column(y_pred, "decision")
-    group = as_column(sensitive_features, "group")
-    if same_length(y_true=true, y_pred=predicted, sensitive_features=group) == 0:
+    if random_state is not None and not (isinstance(random_state, int | np.integer) and 0 <= random_state < 2**64):
+        raise ValueError(f"random_state must be None or a whole number from 0 up; received {random_state!r}.")
+    true, predicted = as_column(y_true, "label"), as_column(y_pred, "decision" if threshold is None else "score")
+    columns = as_columns(sensitive_features, intersections)
+    n = same_length(y_true=true, y_pred=predicted, sensitive_features=next(iter(columns.values())).values)
+    if n == 0:
         raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
-    labels = Levels.of(together([true, predicted], "label"), "label")
+    weight, groups = as_weight(sample_weight, n), Groups.of(columns).check_comparable()
+    if weight is not None and not weight.any():
+        raise ValueError("sample_weight is zero in every row: nothing is left to count. Leave it out, or mend it.")
+    truth, decision = _truth_and_decision(true, predicted, pos_label, threshold)
+    counts = count_decisions(decision, truth, groups.codes(columns), groups.sizes, weight)
+    seed = randbits(63) if random_state is None else int(random_state)
+    alike = Counts(*(np.broadcast_to(table, (1 + n_replicates, *table.shape)) for table in counts))
+    rates_b = reweigh(compared_rates(criterion, ratio), alike, seed)
+    like = next(iter(sensitive_features.values())) if isinstance(sensitive_features, dict) else sensitive_features
+    return make_interval(
+        criterion, counts, rates_b, groups, ratio=ratio, source="evaluation", method=method,
+        confidence_level=confidence_level, like=like,
+    )  # fmt: skip
+
+
+def _truth_and_decision(
+    true: Column, predicted: Column, pos_label: Any, threshold: float | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Labels and decisions as 0 and 1."""
+    if threshold is not None:
+        if not (isinstance(threshold, Real) and np.isfinite(float(threshold))):
+            raise ValueError(f"threshold must be a finite number, for example 0.5; received {threshold!r}.")
+        if predicted.dtype.kind not in "biuf":
+            raise ValueError(
+                f"With a threshold, y_pred must be numbers; received {predicted[:3].tolist()} and so on. "
+                "Leave the threshold out if they are decisions."
+            )
+    labels = Levels.of(true if threshold is not None else together([true, predicted], "label"), "label")
     if pos_label is not None and pos_label not in labels.values.tolist() and len(labels.values) > 1:
         raise ValueError(f"pos_label={pos_label!r} is not among the labels {labels.values.tolist()}.")
-    if len(labels.values) > 2 and predicted.dtype.kind == "f":
+    if threshold is None and len(labels.values) > 2 and predicted.dtype.kind == "f":
         raise ValueError(
             f"y_pred and y_true together hold {len(labels.values)} values; if y_pred are scores or probabilities, pass "
-            "the decisions made from them."
+            "threshold=0.5, say, to make decisions of them."
         )
     if len(labels.values) > 2 or pos_label is None:
         labels.two()
     positive = labels.values[-1] if pos_label is None else pos_label
-    groups = Levels.of(group, "group").two()
-    truth, decision = (true == positive).astype(np.int64), (predicted == positive).astype(np.int64)
-    fit = count_decisions(decision, truth, groups.codes(group), 2)
-    if random_state is not None and not (isinstance(random_state, int | np.integer) and 0 <= random_state < 2**64):
-        raise ValueError(f"random_state must be None or a whole number from 0 up; received {random_state!r}.")
-    seed = randbits(63) if random_state is None else int(random_state)
-    rates_b = reweigh(criterion, np.broadcast_to(fit, (1 + n_replicates, *fit.shape)), seed)
-    return gap_interval(
-        criterion, fit, rates_b, groups=groups.values.tolist(), source="evaluation", method=method,
-        confidence_level=confidence_level, like=sensitive_features,
-    )  # fmt: skip
+    decision = predicted == positive if threshold is None else predicted >= threshold
+    return (true == positive).astype(np.int64), decision.astype(np.int64)

@@ -226,65 +226,158 @@ def _derivatives(loss: int, y: float, margin: Any, out: Any) -> None:
             out[b] = -2.0 * (y - margin[b])
 
 
+# -- Projection onto slabs ------------------------------------------------------------------------------------------
+
+
+@compiled
+def overshoot(normals: Any, levels: Any, p: Any) -> None:
+    """Replace each column of p (r, columns) by what it has to give up to reach the nearest point of all slabs.
+
+    The slabs are |n_sᵀu| ≤ e_s with unit normals (S, r), no two of them parallel, and levels (S,). Levels of 0 leave
+    the origin alone, one dimension leaves an interval; otherwise each column is solved by the dual active-set method of
+    Goldfarb and Idnani: start from p itself, take in the slab that is left furthest, let go of those that no longer
+    push.
+    """
+    S, r = normals.shape
+    if levels.max() == 0.0:
+        return
+    if r == 1:
+        for b in range(p.shape[1]):
+            p[0, b] -= min(max(p[0, b], -levels[0]), levels[0])
+        return
+    gram, u, q, which, sign = np.empty((S, S)), np.empty(r), np.empty(S), np.empty(r, dtype=np.int64), np.empty(r)
+    push, share, factor = np.empty(r + 1), np.empty(r + 1), np.empty((r, r))
+    for s in range(S):
+        for other in range(S):
+            gram[s, other] = _dot(normals[s], normals[other])
+    for b in range(p.shape[1]):
+        n_active, size = 0, levels.max()
+        for j in range(r):
+            u[j] = p[j, b]
+            size = max(size, abs(u[j]))
+        for _ in range(10 * (S + r)):
+            worst, excess = -1, 1e-15 * size * r
+            for s in range(S):
+                q[s] = _dot(normals[s], u)
+                if abs(q[s]) - levels[s] > excess:
+                    worst, excess = s, abs(q[s]) - levels[s]
+            if worst < 0:
+                break
+            side, new = 1.0 if q[worst] > 0.0 else -1.0, 0.0
+            while True:  # lengthen the new slab's push until it is reached, or until an old one lets go
+                _cholesky(gram, which, sign, n_active, factor)
+                for i in range(n_active):
+                    share[i] = side * sign[i] * gram[which[i], worst]
+                _solve(factor, n_active, share)
+                rest = 1.0
+                for i in range(n_active):
+                    rest -= share[i] * side * sign[i] * gram[which[i], worst]
+                length, leaving = (excess / rest if rest > 1e-13 and n_active < r else np.inf), -1
+                for i in range(n_active):
+                    if share[i] > 1e-13 and push[i] / share[i] < length:
+                        length, leaving = push[i] / share[i], i
+                if not length < np.inf:
+                    break
+                for j in range(r):
+                    u[j] -= length * side * normals[worst, j]
+                    for i in range(n_active):
+                        u[j] += length * share[i] * sign[i] * normals[which[i], j]
+                for i in range(n_active):
+                    push[i] -= length * share[i]
+                new += length
+                excess -= length * rest
+                if leaving < 0:
+                    which[n_active], sign[n_active], push[n_active] = worst, side, new
+                    n_active += 1
+                    break
+                for i in range(leaving, n_active - 1):
+                    which[i], sign[i], push[i] = which[i + 1], sign[i + 1], push[i + 1]
+                n_active -= 1
+            if not length < np.inf:
+                break
+        _cholesky(gram, which, sign, n_active, factor)  # once more from p itself: no rounding has piled up
+        for i in range(n_active):
+            share[i] = -levels[which[i]]
+            for j in range(r):
+                share[i] += sign[i] * normals[which[i], j] * p[j, b]
+        _solve(factor, n_active, share)
+        for j in range(r):
+            p[j, b] = 0.0
+            for i in range(n_active):
+                p[j, b] += share[i] * sign[i] * normals[which[i], j]
+
+
+@compiled
+def _cholesky(gram: Any, which: Any, sign: Any, n: int, factor: Any) -> None:
+    """Lower triangle of the Cholesky factor of the signed Gram matrix of some slabs."""
+    for i in range(n):
+        for j in range(i + 1):
+            value = sign[i] * sign[j] * gram[which[i], which[j]]
+            for k in range(j):
+                value -= factor[i, k] * factor[j, k]
+            factor[i, j] = np.sqrt(max(value, 1e-300)) if i == j else value / factor[j, j]
+
+
+@compiled
+def _solve(factor: Any, n: int, x: Any) -> None:
+    """Solve L Lᵀ x = b in place."""
+    for i in range(n):
+        for k in range(i):
+            x[i] -= factor[i, k] * x[k]
+        x[i] /= factor[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            x[i] -= factor[k, i] * x[k]
+        x[i] /= factor[i, i]
+
+
 # -- Dual averaging -------------------------------------------------------------------------------------------------
 
 
 @compiled
 def dual_averaging(
     X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, damping: float,
-    slab: Any, tolerance: float, first: int, last: int, w: Any, U: Any, scalars: Any,
+    basis: Any, normals: Any, levels: Any, first: int, last: int, w: Any, U: Any, scalars: Any,
 ) -> None:  # fmt: skip
     """Carry columns first … last - 1 of the state through all rows, in place.
 
     The state is kept in a lazy form, so that the ridge, the projection and the average cost O(1) per row and column
-    and each feature three multiply-adds: with x̃ the slab's vector,
+    and each feature three multiply-adds: with Q the slabs' orthonormal ``basis`` (r, D),
 
-        dual      -s = a w + β x̃           t = x̃ᵀw
-        iterate    θ = a w + (β - c) x̃      c = overshoot / ‖x̃‖²
-        sum      Σ θ = A w + U + C x̃       (A: the sum of a; see the algebra in learners/dual_averaging.py)
+        dual      -s = a w + Qᵀβ           t = Q w
+        iterate    θ = a w + Qᵀ(β - c)     c: what the point a t + β gives up to reach the slabs
+        sum      Σ θ = A w + U + Qᵀ C      (A: the sum of a; see the algebra in learners/dual_averaging.py)
 
-    Rows of ``scalars``: a, β, t, A, C. Every FOLD rows of the stream the form is folded to a = 1, β = A = C = 0.
+    Rows of ``scalars``: a, A, then r rows each of β, t, C. Every FOLD rows of the stream the form is folded to a = 1,
+    β = A = C = 0.
     """
-    D = X.shape[1]
-    slab_square = _dot(slab, slab)
-    slab_inverse = 1.0 / slab_square if slab_square > 0.0 else 0.0
+    D, r = X.shape[1], len(basis)
     for low in range(first, last, TILE):
         T = min(TILE, last - low)
-        w_, U_, s_ = np.empty((D, T)), np.empty((D, T)), np.empty((5, T))
+        w_, U_, s_ = np.empty((D, T)), np.empty((D, T)), np.empty((2 + 3 * r, T))
         w_[:], U_[:], s_[:] = w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T]
-        a, beta, t, A, C = s_[0], s_[1], s_[2], s_[3], s_[4]
-        V, margin, c, slope = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T)
+        V, margin, c, slope = np.empty((DRAWN, T)), np.empty(T), np.empty((r, T)), np.empty(T)
         move, product, weighted, n_pending = np.empty(T), np.empty(T), np.empty((PENDING, T)), 0
+        basis_x = np.empty(r)
         for i in range(len(X)):
-            x, step, slab_x = X[i], eta[i], _dot(slab, X[i])
+            x, step = X[i], eta[i]
+            for s in range(r):
+                basis_x[s] = _dot(basis[s], x)
             if i % DRAWN == 0:
                 draw_multipliers(law, seed, first_row + i, low, V[: min(DRAWN, len(X) - i)])
-            v = V[i % DRAWN]
             damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
             if i == 0 or (first_row + i) % FOLD == 0:  # otherwise the last sweep has left it
                 _margins(x, w_, product)
-            for b in range(T):
-                q = a[b] * t[b] + beta[b] * slab_square
-                c[b] = (q - min(max(q, -tolerance), tolerance)) * slab_inverse
-                margin[b] = a[b] * product[b] + (beta[b] - c[b]) * slab_x
+            _iterate(s_, basis_x, normals, levels, product, c, margin)
             _derivatives(loss, y[i], margin, slope)
-            for b in range(T):
-                move[b] = step * v[b] / (1.0 + damp * step * v[b])
-                shrink = 1.0 - move[b] * alpha
-                A[b] += a[b]
-                C[b] += beta[b] - c[b]
-                a[b] *= shrink
-                beta[b] = shrink * beta[b] + move[b] * alpha * c[b]
+            _shrink(s_, c, step, V[i % DRAWN], damp, alpha, move)
             if step * alpha > 1e-3:  # a ridge so strong that a could vanish before the next fold
                 _accumulate(U_, X[i - n_pending : i], weighted)
                 n_pending = 0
                 for b in range(T):
-                    if abs(a[b]) < 1e-3:
-                        _fold(slab, w_, U_, s_, b, b + 1)
-            for b in range(T):
-                slope[b] *= move[b] / a[b]
-                t[b] -= slope[b] * slab_x
-                weighted[n_pending, b] = A[b] * slope[b]
+                    if abs(s_[0, b]) < 1e-3:
+                        _fold(basis, w_, U_, s_, b, b + 1)
+            _turn(s_, basis_x, move, slope, weighted[n_pending])
             n_pending += 1
             _sweep(w_, slope, x, X[min(i + 1, len(X) - 1)], product)
             folding = (first_row + i + 1) % FOLD == 0
@@ -292,8 +385,110 @@ def dual_averaging(
                 _accumulate(U_, X[i + 1 - n_pending : i + 1], weighted)
                 n_pending = 0
             if folding:
-                _fold(slab, w_, U_, s_, 0, T)
+                _fold(basis, w_, U_, s_, 0, T)
         w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T] = w_, U_, s_
+
+
+@compiled
+def dual_averaging_sparse(
+    starts: Any, features: Any, values: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int,
+    alpha: float, damping: float, basis: Any, normals: Any, levels: Any, first: int, last: int, w: Any, U: Any,
+    scalars: Any,
+) -> None:  # fmt: skip
+    """The same for rows of which only the non-zero ``values`` of some ``features`` are given: no other is touched.
+
+    Folding touches all, and is done only for columns whose a has all but vanished.
+    """
+    r = len(basis)
+    for low in range(first, last, TILE):
+        T = min(TILE, last - low)
+        w_, U_, s_ = w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T]
+        V, margin, c, slope = np.empty((DRAWN, T)), np.empty(T), np.empty((r, T)), np.empty(T)
+        move, product, weighted, basis_x = np.empty(T), np.empty(T), np.empty(T), np.empty(r)
+        for i in range(len(y)):
+            where, x, step = features[starts[i] : starts[i + 1]], values[starts[i] : starts[i + 1]], eta[i]
+            basis_x[:] = 0.0
+            for s in range(r):
+                for j in range(len(x)):
+                    basis_x[s] += basis[s, where[j]] * x[j]
+            if i % DRAWN == 0:
+                draw_multipliers(law, seed, first_row + i, low, V[: min(DRAWN, len(y) - i)])
+            damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
+            product[:] = 0.0
+            for j in range(len(x)):
+                wj, xj = w_[where[j]], x[j]
+                for b in range(T):
+                    product[b] += xj * wj[b]
+            _iterate(s_, basis_x, normals, levels, product, c, margin)
+            _derivatives(loss, y[i], margin, slope)
+            _shrink(s_, c, step, V[i % DRAWN], damp, alpha, move)
+            for b in range(T):
+                if abs(s_[0, b]) < 1e-3:
+                    _fold(basis, w_, U_, s_, b, b + 1)
+            _turn(s_, basis_x, move, slope, weighted)
+            for j in range(len(x)):
+                wj, Uj, xj = w_[where[j]], U_[where[j]], x[j]
+                for b in range(T):
+                    wj[b] -= slope[b] * xj
+                    Uj[b] += weighted[b] * xj
+
+
+@compiled
+def _iterate(scalars: Any, basis_x: Any, normals: Any, levels: Any, product: Any, c: Any, margin: Any) -> None:
+    """Fill c (r, columns) with what the projection takes away, and margin (columns,) with xᵀθ, from product = xᵀw."""
+    r, T = c.shape
+    a, beta, t = scalars[0], scalars[2], scalars[2 + r]
+    if r == 1:
+        level, slab_x = levels[0], basis_x[0]
+        for b in range(T):
+            q = a[b] * t[b] + beta[b]
+            c[0, b] = q - min(max(q, -level), level)
+            margin[b] = a[b] * product[b] + (beta[b] - c[0, b]) * slab_x
+        return
+    for s in range(r):
+        beta, t = scalars[2 + s], scalars[2 + r + s]
+        for b in range(T):
+            c[s, b] = a[b] * t[b] + beta[b]
+    overshoot(normals, levels, c)
+    for b in range(T):
+        margin[b] = a[b] * product[b]
+    for s in range(r):
+        beta = scalars[2 + s]
+        for b in range(T):
+            margin[b] += (beta[b] - c[s, b]) * basis_x[s]
+
+
+@compiled
+def _shrink(scalars: Any, c: Any, step: float, v: Any, damp: float, alpha: float, move: Any) -> None:
+    """Fill move (columns,) with the steps as taken; let the iterate enter the sums, and the ridge shrink the dual."""
+    r, T = c.shape
+    a, A, beta, C = scalars[0], scalars[1], scalars[2], scalars[2 + 2 * r]
+    for b in range(T):
+        move[b] = step * v[b] / (1.0 + damp * step * v[b])
+        A[b] += a[b]
+        a[b] -= move[b] * alpha * a[b]
+        C[b] += beta[b] - c[0, b]
+        beta[b] -= move[b] * alpha * (beta[b] - c[0, b])
+    for s in range(1, r):
+        beta, C = scalars[2 + s], scalars[2 + 2 * r + s]
+        for b in range(T):
+            C[b] += beta[b] - c[s, b]
+            beta[b] -= move[b] * alpha * (beta[b] - c[s, b])
+
+
+@compiled
+def _turn(scalars: Any, basis_x: Any, move: Any, slope: Any, weighted: Any) -> None:
+    """Turn slopes of the loss into the multiples of x that w loses, and ``weighted`` into those that U gains."""
+    r, T = len(basis_x), len(slope)
+    a, A, t = scalars[0], scalars[1], scalars[2 + r]
+    for b in range(T):
+        slope[b] *= move[b] / a[b]
+        t[b] -= slope[b] * basis_x[0]
+        weighted[b] = A[b] * slope[b]
+    for s in range(1, r):
+        t = scalars[2 + r + s]
+        for b in range(T):
+            t[b] -= slope[b] * basis_x[s]
 
 
 @compiled
@@ -350,19 +545,24 @@ def _accumulate(U: Any, X: Any, weighted: Any) -> None:
 
 
 @compiled
-def _fold(slab: Any, w: Any, U: Any, scalars: Any, first: int, last: int) -> None:
+def _fold(basis: Any, w: Any, U: Any, scalars: Any, first: int, last: int) -> None:
     """Write the same dual points and the same sums with a = 1, β = A = C = 0, in columns first … last - 1."""
-    a, beta, t, A, C = scalars[0], scalars[1], scalars[2], scalars[3], scalars[4]
-    t[first:last] = 0.0
+    r = len(basis)
+    a, A, beta, t, C = scalars[0], scalars[1], scalars[2 : 2 + r], scalars[2 + r : 2 + 2 * r], scalars[2 + 2 * r :]
     for j in range(len(w)):
         for b in range(first, last):
-            U[j, b] += A[b] * w[j, b] + C[b] * slab[j]
-            w[j, b] = a[b] * w[j, b] + beta[b] * slab[j]
-            t[b] += slab[j] * w[j, b]
-    a[first:last] = 1.0
-    beta[first:last] = 0.0
-    A[first:last] = 0.0
-    C[first:last] = 0.0
+            U[j, b] += A[b] * w[j, b]
+            w[j, b] *= a[b]
+        for s in range(r):
+            for b in range(first, last):
+                U[j, b] += C[s, b] * basis[s, j]
+                w[j, b] += beta[s, b] * basis[s, j]
+    a[first:last], A[first:last] = 1.0, 0.0
+    beta[:, first:last], t[:, first:last], C[:, first:last] = 0.0, 0.0, 0.0
+    for s in range(r):
+        for j in range(len(w)):
+            for b in range(first, last):
+                t[s, b] += basis[s, j] * w[j, b]
 
 
 # -- Penalised stochastic gradient descent -----------------------------------------------------------------------------
@@ -371,19 +571,25 @@ def _fold(slab: Any, w: Any, U: Any, scalars: Any, first: int, last: int) -> Non
 @compiled
 def penalised_sgd(
     X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, damping: float,
-    rows: Any, pulls: Any, penalty: float, start: Any, robust: bool, first: int, last: int, theta: Any, total: Any,
+    rows: Any, weights: Any, pulls: Any, contrasts: Any, sharpness: float, penalty: float, start: Any, robust: bool,
+    first: int, last: int, theta: Any, total: Any,
 ) -> None:  # fmt: skip
     """Carry columns first … last - 1 of the iterates θ and their sums through all rows, in place.
 
-    The penalty's gradient is the sum of the ``pulls`` of the rows of D' that are on the wrong side at the ``point``
-    where the penalty is judged, so only the *signs* of the rows' margins matter, and a row's sign cannot change while
+    The penalty is made of L kinked functions, f(θ) = Σᵢ wᵢ min(0, rᵢᵀθ). The gradient of each is the sum of the
+    ``pulls`` of the rows of D' that are on the wrong side at the ``point`` where the penalty is judged, so only the
+    *signs* of the rows' margins matter, and a row's sign cannot change while
     the point moves by less than |margin| / ‖row‖, its distance. Each column measures all rows at its ``centre`` and
     keeps a list of those nearer than its ``reach``; within that reach only they are measured, and only when the point
     has moved from the last ``anchor`` by more than its ``clearance``, the least distance there. The pulls lie on a
     grid (criteria.on_grid): adding and removing them is exact, and the bits are those of a fresh evaluation at every
-    row.
+    row. Where kinks are rounded (``sharpness`` above 0) every row is measured at every step.
+
+    With ``contrasts`` the terms of the penalty are contrasts of soft rates, whose numerators and denominators the
+    functions are; without, the functions themselves.
     """
-    D, m = X.shape[1], len(rows)
+    L, m, D = pulls.shape
+    J, soft, smooth = (len(contrasts) if len(contrasts) > 0 else L), len(contrasts) > 0, sharpness > 0.0
     every, across, inverse_lengths = np.arange(m), np.zeros((D, -(-m // NEAR) * NEAR)), np.empty(m)
     across[:, :m] = rows.T
     for r in range(m):
@@ -392,13 +598,14 @@ def penalised_sgd(
         T = min(TILE // 2, last - low)
         theta_, total_, point = np.empty((D, T)), np.empty((D, T)), np.empty((D, T))
         theta_[:], total_[:] = theta[:, low : low + T], total[:, low : low + T]
-        gradient, wrong = np.zeros((D, T)), np.zeros((T, m), dtype=np.int64)
+        slopes, f, wrong = np.zeros((L, D, T)), np.empty((L, T)), np.zeros((T, m), dtype=np.int64)
+        gradient, offset = np.zeros((J, D, T)) if soft else slopes, np.zeros((J, T))
         anchor, clearance, centre, reach = np.empty((D, T)), np.full(T, -1.0), np.empty((D, T)), np.full(T, -1.0)
         near, n_near = np.zeros((T, NEAR), dtype=np.int64), np.zeros(T, dtype=np.int64)
         near_across, near_inverse = np.zeros((T, D, NEAR)), np.zeros((T, NEAR))
         at, margins = np.empty(D), np.empty(across.shape[1])
         V, margin, slope, shrink = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T)
-        pull, square = np.empty(T), np.empty(T)
+        pull, square, stiffness, matrix = np.empty((J, T)), np.empty(T), np.empty(T), np.empty((J, J + 1, T))
         for i in range(len(X)):
             x, step = X[i], eta[i]
             if i % DRAWN == 0:
@@ -408,18 +615,21 @@ def penalised_sgd(
                 _average(total_, start, first_row + i, point)
             else:
                 point[:] = theta_
-            _distances(point, anchor, square)
-            for b in range(T):
+            if smooth:
+                _measure_smooth(point, across, weights, pulls, sharpness, margins, f, slopes)
+            else:
+                _distances(point, anchor, square)
+            for b in range(0 if smooth else T):
                 if not square[b] <= clearance[b]:
                     at[:] = anchor[:, b] = point[:, b]
                     moved = _distance(at, centre, b)
                     if moved < reach[b]:
                         n = n_near[b]
                         least = _settle(
-                            b, at, near[b, :n], near_across[b], near_inverse[b], pulls, gradient, wrong, margins
+                            b, at, near[b, :n], near_across[b], near_inverse[b], pulls, slopes, wrong, margins
                         )
                     else:
-                        least = _settle(b, at, every, across, inverse_lengths, pulls, gradient, wrong, margins)
+                        least = _settle(b, at, every, across, inverse_lengths, pulls, slopes, wrong, margins)
                         guess = min(1.25 * reach[b], 1e300) if reach[b] > 0.0 else 1.0
                         n_near[b], reach[b] = _list_near(
                             margins, across, inverse_lengths, guess, near[b], near_across[b], near_inverse[b]
@@ -427,11 +637,24 @@ def penalised_sgd(
                         centre[:, b], moved = at, 0.0
                     certain = min(least, reach[b] - moved) * (1.0 - 1e-9) - 1e-12 * np.abs(at).sum()  # for rounding
                     clearance[b] = certain * certain if certain > 0.0 else -1.0
+            if soft and not smooth:
+                f[:] = 0.0
+                _add_products(slopes, point, f)
+            if soft:
+                _contrast(contrasts, f, slopes, offset, gradient)
+            elif smooth:
+                offset[:] = f
+            if soft or smooth:  # the term itself is offset + gradientᵀθ, to first order
+                pull[:] = 0.0
+                _add_products(gradient, point, pull)
+                offset -= pull
+            for b in range(T):
+                stiffness[b] = 2.0 * penalty * step * v[b]
+            if not robust:
+                _pull(theta_, gradient, gradient, offset, stiffness, False, matrix, pull)
             _margins(x, theta_, margin)
             _derivatives(loss, y[i], margin, slope)
             damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
-            if not robust:
-                _penalty(theta_, gradient, pull, square)
             for b in range(T):
                 move = step * v[b] / (1.0 + damp * step * v[b])
                 shrink[b] = 1.0 - move * alpha
@@ -440,15 +663,161 @@ def penalised_sgd(
                 for b in range(T):
                     theta_[j, b] = shrink[b] * theta_[j, b] - slope[b] * x[j]
             if robust:
-                _penalty(theta_, gradient, pull, square)
-            for b in range(T):
-                stiffness = 2.0 * penalty * step * v[b]
-                pull[b] *= stiffness / (1.0 + stiffness * square[b]) if robust else stiffness
+                _pull(theta_, gradient, gradient, offset, stiffness, True, matrix, pull)
+            for term in range(J - 1):
+                for j in range(D):
+                    for b in range(T):
+                        theta_[j, b] -= pull[term, b] * gradient[term, j, b]
             for j in range(D):
                 for b in range(T):
-                    theta_[j, b] -= pull[b] * gradient[j, b]
+                    theta_[j, b] -= pull[J - 1, b] * gradient[J - 1, j, b]
                     total_[j, b] += theta_[j, b]
         theta[:, low : low + T], total[:, low : low + T] = theta_, total_
+
+
+@compiled
+def penalised_sgd_sparse(
+    starts: Any, features: Any, values: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int,
+    alpha: float, damping: float, row_starts: Any, row_numbers: Any, row_values: Any, at_start: Any, weights: Any,
+    pulls: Any, contrasts: Any, sharpness: float, penalty: float, robust: bool, first: int, last: int, w: Any, U: Any,
+    scalars: Any, zeta: Any, Z: Any, mu: Any, S: Any,
+) -> None:  # fmt: skip
+    """The same for sparse rows: only their features are touched, and numbers that belong to the m rows of D'.
+
+    The penalty moves θ in the span of the rows R of D' alone, so θ is kept as two parts, and what the penalty must know
+    of it is kept with them:
+
+        iterate  θ = a w + Rᵀζ         μ = R θ      a row changes w by a multiple of x, the penalty changes ζ
+        sum    Σ θ = A w + U + RᵀZ     S = R Σθ
+
+    A gradient of the penalty is Rᵀγ; its product with θ is γᵀμ, and it moves μ by RRᵀγ, which is added up from the
+    ``pulls`` (L, m, m), on a grid, of the rows on the wrong side. D' is given by columns: for each feature, the numbers
+    of the rows that have it and their values; ``at_start`` is R times the start.
+    """
+    L, m = weights.shape
+    J, soft, smooth = (len(contrasts) if len(contrasts) > 0 else L), len(contrasts) > 0, sharpness > 0.0
+    for low in range(first, last, TILE // 2):
+        T = min(TILE // 2, last - low)
+        w_, U_, a, A = w[:, low : low + T], U[:, low : low + T], scalars[0, low : low + T], scalars[1, low : low + T]
+        zeta_, Z_, mu_, S_ = np.empty((m, T)), np.empty((m, T)), np.empty((m, T)), np.empty((m, T))
+        zeta_[:], Z_[:], mu_[:], S_[:] = (
+            zeta[:, low : low + T], Z[:, low : low + T], mu[:, low : low + T], S[:, low : low + T],
+        )  # fmt: skip
+        nu, side, f = np.empty((m, T)), np.zeros((m, T)), np.empty((L, T))
+        parts, moved = np.empty((L, m, T)), np.zeros((L, m, T))
+        gamma, far = (np.empty((J, m, T)), np.empty((J, m, T))) if soft else (parts, moved)
+        V, margin, slope, shrink = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T)
+        offset, pull, stiffness, matrix = np.empty((J, T)), np.empty((J, T)), np.empty(T), np.empty((J, J + 1, T))
+        rows_x = np.empty(m)
+        for i in range(len(y)):
+            where, x, step = features[starts[i] : starts[i + 1]], values[starts[i] : starts[i + 1]], eta[i]
+            if i % DRAWN == 0:
+                draw_multipliers(law, seed, first_row + i, low, V[: min(DRAWN, len(y) - i)])
+            v = V[i % DRAWN]
+            rows_x[:] = 0.0
+            for j in range(len(x)):
+                for e in range(row_starts[where[j]], row_starts[where[j] + 1]):
+                    rows_x[row_numbers[e]] += row_values[e] * x[j]
+            if robust:
+                _average(S_, at_start, first_row + i, nu)
+            else:
+                nu[:] = mu_
+            _take_sides(nu, sharpness, pulls, side, moved)
+            for term in range(L):
+                f[term] = 0.0
+                for r in range(m):
+                    for b in range(T):
+                        parts[term, r, b] = weights[term, r] * side[r, b]
+                        if smooth:
+                            scaled = sharpness * nu[r, b]
+                            bent = (min(scaled, 0.0) - np.log1p(exponential(-abs(scaled)))) / sharpness
+                            f[term, b] += weights[term, r] * bent
+                        else:
+                            f[term, b] += parts[term, r, b] * nu[r, b]
+            if soft:
+                _contrast(contrasts, f, moved, offset, far)
+                _contrast(contrasts, f, parts, offset, gamma)
+            else:
+                offset[:] = f
+            pull[:] = 0.0
+            _add_products(gamma, nu, pull)
+            offset -= pull
+            for b in range(T):
+                stiffness[b] = 2.0 * penalty * step * v[b]
+            if not robust:
+                _pull(mu_, gamma, far, offset, stiffness, False, matrix, pull)
+            margin[:] = 0.0
+            for j in range(len(x)):
+                wj, xj = w_[where[j]], x[j]
+                for b in range(T):
+                    margin[b] += xj * wj[b]
+            for b in range(T):
+                margin[b] *= a[b]
+            for r in range(m):
+                for b in range(T):
+                    margin[b] += rows_x[r] * zeta_[r, b]
+            _derivatives(loss, y[i], margin, slope)
+            damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
+            for b in range(T):
+                move = step * v[b] / (1.0 + damp * step * v[b])
+                shrink[b] = 1.0 - move * alpha
+                slope[b] *= move
+                a[b] *= shrink[b]
+                if abs(a[b]) < 1e-3:
+                    for j in range(len(w_)):
+                        U_[j, b] += A[b] * w_[j, b]
+                        w_[j, b] *= a[b]
+                    a[b], A[b] = 1.0, 0.0
+            for r in range(m):
+                for b in range(T):
+                    zeta_[r, b] *= shrink[b]
+                    mu_[r, b] = shrink[b] * mu_[r, b] - slope[b] * rows_x[r]
+            for b in range(T):
+                slope[b] /= a[b]
+            for j in range(len(x)):
+                wj, Uj, xj = w_[where[j]], U_[where[j]], x[j]
+                for b in range(T):
+                    wj[b] -= slope[b] * xj
+                    Uj[b] += A[b] * slope[b] * xj
+            for b in range(T):
+                A[b] += a[b]
+            if robust:
+                _pull(mu_, gamma, far, offset, stiffness, True, matrix, pull)
+            for term in range(J):
+                for r in range(m):
+                    for b in range(T):
+                        zeta_[r, b] -= pull[term, b] * gamma[term, r, b]
+                        mu_[r, b] -= pull[term, b] * far[term, r, b]
+            for r in range(m):
+                for b in range(T):
+                    Z_[r, b] += zeta_[r, b]
+                    S_[r, b] += mu_[r, b]
+        zeta[:, low : low + T], Z[:, low : low + T], mu[:, low : low + T], S[:, low : low + T] = zeta_, Z_, mu_, S_
+
+
+@compiled
+def _take_sides(nu: Any, sharpness: float, pulls: Any, side: Any, moved: Any) -> None:
+    """Bring side (m, columns) up to the margins ν, and moved (L, m, columns) with it: RRᵀ times weights times side."""
+    (L, m), T = pulls.shape[:2], nu.shape[1]
+    if sharpness > 0.0:
+        for r in range(m):
+            for b in range(T):
+                side[r, b] = 1.0 / (1.0 + exponential(sharpness * nu[r, b]))
+        moved[:] = 0.0
+        for term in range(L):
+            for other in range(m):
+                for r in range(m):
+                    for b in range(T):
+                        moved[term, other, b] += side[r, b] * pulls[term, r, other]
+        return
+    for r in range(m):
+        for b in range(T):
+            now = 1.0 if nu[r, b] < 0.0 else 0.0
+            if now != side[r, b]:
+                for term in range(L):
+                    for other in range(m):
+                        moved[term, other, b] += (now - side[r, b]) * pulls[term, r, other]
+                side[r, b] = now
 
 
 @compiled
@@ -483,7 +852,7 @@ def _distance(at: Any, centre: Any, b: int) -> float:
 
 @compiled
 def _settle(
-    b: int, at: Any, which: Any, across: Any, inverse_lengths: Any, pulls: Any, gradient: Any, wrong: Any, margins: Any
+    b: int, at: Any, which: Any, across: Any, inverse_lengths: Any, pulls: Any, slopes: Any, wrong: Any, margins: Any
 ) -> float:
     """Measure some rows of D' for column b, and add or remove the pulls of those that changed sides.
 
@@ -497,8 +866,9 @@ def _settle(
     for r in range(len(which)):
         row, side = which[r], np.int64(margins[r] < 0.0)
         if side != wrong[b, row]:
-            for j in range(len(at)):
-                gradient[j, b] += (side - wrong[b, row]) * pulls[row, j]
+            for term in range(len(pulls)):
+                for j in range(len(at)):
+                    slopes[term, j, b] += (side - wrong[b, row]) * pulls[term, row, j]
             wrong[b, row] = side
     return _double_of_bits(least)  # type: ignore[call-arg]
 
@@ -526,28 +896,111 @@ def _list_near(
 
 
 @compiled
-def _penalty(theta: Any, gradient: Any, g: Any, square: Any) -> None:
-    """Fill g (columns,) with ḡᵀθ and square (columns,) with ‖ḡ‖²."""
-    D, T = theta.shape
-    g[:] = 0.0
-    square[:] = 0.0
-    for j in range(D):
+def _measure_smooth(
+    point: Any, across: Any, weights: Any, pulls: Any, sharpness: float, margins: Any, f: Any, slopes: Any
+) -> None:
+    """Fill f (L, columns) and slopes (L, D, columns) with the functions, their kinks rounded, and their gradients."""
+    (L, m, D), T = pulls.shape, point.shape[1]
+    side, low = np.empty(m), np.empty(m)
+    for b in range(T):
+        _margins(np.ascontiguousarray(point[:, b]), across, margins)
+        for r in range(m):
+            scaled = sharpness * margins[r]
+            side[r] = 1.0 / (1.0 + exponential(scaled))
+            low[r] = (min(scaled, 0.0) - np.log1p(exponential(-abs(scaled)))) / sharpness
+        for term in range(L):
+            f[term, b] = _dot(weights[term], low)
+            slopes[term, :, b] = 0.0
+            for r in range(m):
+                for j in range(D):
+                    slopes[term, j, b] += side[r] * pulls[term, r, j]
+
+
+@compiled
+def _contrast(contrasts: Any, f: Any, slopes: Any, value: Any, gradient: Any) -> None:
+    """Fill value (J, columns) and gradient (J, D, columns) with contrasts of the soft rates; see SoftRatePenalty."""
+    (J, G), (D, T) = contrasts.shape, gradient.shape[1:]
+    value[:] = 0.0
+    gradient[:] = 0.0
+    inverse, rho, share = np.empty(T), np.empty(T), np.empty(T)
+    for z in range(G):
         for b in range(T):
-            g[b] += gradient[j, b] * theta[j, b]
-            square[b] += gradient[j, b] ** 2
+            inverse[b] = 1.0 / f[G + z, b] if f[G + z, b] > 0.0 else 0.0
+            rho[b] = f[z, b] * inverse[b]
+        for term in range(J):
+            if contrasts[term, z] != 0.0:
+                for b in range(T):
+                    value[term, b] += contrasts[term, z] * rho[b]
+                    share[b] = contrasts[term, z] * inverse[b]
+                for j in range(D):
+                    for b in range(T):
+                        gradient[term, j, b] += share[b] * (slopes[z, j, b] - rho[b] * slopes[G + z, j, b])
+
+
+@compiled
+def _add_products(gradient: Any, theta: Any, out: Any) -> None:
+    """Add to out (J, columns) the products of gradients (J, D, columns) with θ (D, columns)."""
+    J, D, T = gradient.shape
+    for term in range(J):
+        for j in range(D):
+            for b in range(T):
+                out[term, b] += gradient[term, j, b] * theta[j, b]
+
+
+@compiled
+def _pull(
+    theta: Any, gradient: Any, far: Any, offset: Any, stiffness: Any, implicit: bool, matrix: Any, pull: Any
+) -> None:
+    """Fill pull (J, columns) with how much of each term's gradient the penalty step takes away from θ.
+
+    With g = offset + gradientᵀθ an explicit step takes stiffness · g; an implicit one solves (I + stiffness · M) pull =
+    stiffness · g, where M holds the products of the gradients: by elimination, without square roots. ``far`` is the
+    gradient again, or what stands for it in products with gradients where these are given in other coordinates.
+    """
+    J, D, T = gradient.shape
+    pull[:] = offset
+    _add_products(gradient, theta, pull)
+    for term in range(J):
+        for b in range(T):
+            pull[term, b] *= stiffness[b]
+    if not implicit:
+        return
+    for row in range(J):
+        for column in range(row + 1):
+            entry = matrix[row, column]
+            entry[:] = 0.0
+            for j in range(D):
+                for b in range(T):
+                    entry[b] += gradient[row, j, b] * far[column, j, b]
+            for b in range(T):
+                entry[b] = entry[b] * stiffness[b] + (1.0 if row == column else 0.0)
+    for pivot in range(J):
+        for row in range(pivot + 1, J):
+            for column in range(pivot + 1, row + 1):
+                for b in range(T):
+                    matrix[row, column, b] -= matrix[row, pivot, b] * matrix[column, pivot, b] / matrix[pivot, pivot, b]
+            for b in range(T):
+                pull[row, b] -= matrix[row, pivot, b] * pull[pivot, b] / matrix[pivot, pivot, b]
+    for pivot in range(J - 1, -1, -1):
+        for row in range(pivot + 1, J):
+            for b in range(T):
+                pull[pivot, b] -= matrix[row, pivot, b] * pull[row, b]
+        for b in range(T):
+            pull[pivot, b] /= matrix[pivot, pivot, b]
 
 
 # -- Counts -----------------------------------------------------------------------------------------------------------
 
 
 @compiled
-def count_positive(X: Any, theta: Any, cell: Any, out: Any) -> None:
-    """Add to out (cells, columns) the rows of each cell with xᵀθ > 0."""
+def count_positive(X: Any, theta: Any, cell: Any, weight: Any, out: Any) -> None:
+    """Add to out (cells, columns) the weights of the rows with xᵀθ > 0, each in its cells (rows, sensitive columns)."""
     margin = np.empty(theta.shape[1])
     for i in range(len(X)):
         _margins(X[i], theta, margin)
-        for b in range(len(margin)):
-            out[cell[i], b] += np.int64(margin[b] > 0.0)
+        for c in range(cell.shape[1]):
+            for b in range(len(margin)):
+                out[cell[i, c], b] += weight[i] * np.float64(margin[b] > 0.0)
 
 
 # -- Threads ----------------------------------------------------------------------------------------------------------

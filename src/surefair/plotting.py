@@ -98,7 +98,8 @@ class IntervalPathDisplay:
         if len(self.rows) > 1:
             ax.set_xlim(self.rows[0], self.rows[-1])
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        ax.set_ylabel(f"unfairness\n({first.metric.replace('_', ' ')} difference)")
+        ratio = first.metric.endswith("_ratio")
+        ax.set_ylabel(f"unfairness\n({first.metric.replace('_', ' ')}{'' if ratio else ' difference'})")
         ax.set_title(f"{first.confidence_level:.0%} intervals, each for a single look", fontsize="medium")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False)

@@ -7,10 +7,12 @@ array([0.5       , 0.35330841, 0.28835817])
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.sparse import diags_array
 
-from surefair.streams import FloatArray
+from surefair.streams import FloatArray, is_sparse
 
 
 @dataclass(frozen=True)
@@ -55,45 +57,51 @@ AUTO = PolynomialDecay(0.5, 0.501)
 """Steps of ``step_size="auto"``, for whitened coordinates."""
 
 
-def whitening(X: FloatArray) -> FloatArray:
+def whitening(X: Any, weight: FloatArray) -> FloatArray:
     """Coordinates in which one step size serves all directions: W with mean of (Wᵀx)(Wᵀx)ᵀ = I over the rows.
 
     Each column is scaled by its root mean square, and what is left is decorrelated. Directions that the rows hardly
     show (correlation eigenvalues below one row's worth) are not blown up further. With fewer than ten rows per
-    column there is only the scaling.
+    column, or sparse rows, there is only the scaling.
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, D)
+    X : ndarray or CSR matrix of shape (n_rows, D)
         Warm-up rows, intercept included.
+    weight : ndarray of shape (n_rows,)
 
     Returns
     -------
-    ndarray of shape (D, D)
+    ndarray of shape (D, D), or (D,) for a scaling
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(1000, 2)) @ np.array([[1.0, 3.0], [0.0, 4.0]])
-    >>> W = whitening(X)
+    >>> W = whitening(X, np.ones(1000))
     >>> ((X @ W).T @ (X @ W) / 1000).round(12) + 0.0
     array([[1., 0.],
            [0., 1.]])
     """
     n, D = X.shape
-    largest = np.abs(X).max(axis=0, initial=0.0)
+    if n == 0 or weight.sum() == 0.0:
+        return np.ones(D)
+    share = weight / weight.sum()
+    largest = abs(X).max(axis=0)
+    largest = np.asarray(largest.todense()).ravel() if is_sparse(X) else largest
     largest[largest == 0.0] = 1.0
-    scale = largest * np.sqrt(np.mean((X / largest) ** 2, axis=0)) if n else np.ones(D)
+    unit = X @ diags_array(1.0 / largest) if is_sparse(X) else X / largest
+    scale = largest * np.sqrt(share @ unit**2 if not is_sparse(X) else unit.power(2).T @ share)
     scale[scale == 0.0] = 1.0
-    if not enough_rows(X):
-        return np.diag(1.0 / scale)
+    if is_sparse(X) or not enough_rows(X):
+        return np.asarray(1.0 / scale)
     scaled = X / scale
-    values, vectors = np.linalg.eigh(scaled.T @ scaled / n)
+    values, vectors = np.linalg.eigh((scaled.T * share) @ scaled)
     root = vectors / np.sqrt(np.maximum(values, 1.0 / n)) @ vectors.T
     return np.asarray(root / scale[:, None])
 
 
-def enough_rows(X: FloatArray) -> bool:
+def enough_rows(X: Any) -> bool:
     """Whether warm-up rows are enough to whiten and to start from: ten per column."""
     n, D = X.shape
     return bool(n >= 10 * D)

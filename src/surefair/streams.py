@@ -12,7 +12,7 @@ column names and remember their library, so that answers can be given in the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Number
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 FloatArray = NDArray[np.float64]
 Column = NDArray[Any]
@@ -81,11 +82,8 @@ def as_table(X: Any) -> Table:
     >>> as_table(pl.DataFrame({"a": [1, 2], "b": [0.5, 0.25]})).names
     ('a', 'b')
     """
-    try:
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
-    except nw.exceptions.DuplicateError as error:
-        raise ValueError(f"Every column needs a name of its own ({error}). Rename the columns.") from error
-    if not isinstance(frame, nw.DataFrame):
+    frame = _frame(X)
+    if frame is None:
         values = np.asarray(X, dtype=np.float64)
         if values.ndim != 2:
             raise ValueError(
@@ -144,6 +142,119 @@ def as_column(values: Any, what: str) -> Column:
     return column
 
 
+class SensitiveColumn(NamedTuple):
+    """One sensitive column, with the groups that its type declares."""
+
+    values: Column
+    declared: Column | None = None  # every category of a categorical type, whether or not a row has it
+
+
+def as_columns(
+    sensitive_features: Any, intersections: bool = False, order: Iterable[str | None] = ()
+) -> dict[str | None, SensitiveColumn]:
+    """Sensitive columns by name; a plain array, list or series is one column without a name.
+
+    Parameters
+    ----------
+    sensitive_features : sequence, array, series, data frame or dict of columns
+        Categorical columns (pandas, Arrow's dictionaries, polars' Enum) declare their categories.
+    intersections : bool
+        Add a column of the groups that the columns form together. Only those that occur: most products of categories
+        would be groups of nobody.
+    order : iterable of str
+        Names of columns that come first, in this order, where they are given.
+
+    Examples
+    --------
+    >>> columns = as_columns({"sex": ["f", "m"], "age": [30, 40]}, intersections=True)
+    >>> {name: column.values.tolist() for name, column in columns.items()}
+    {'sex': ['f', 'm'], 'age': [30, 40], 'sex × age': ['f × 30', 'm × 40']}
+    """
+    frame = _frame(sensitive_features)
+    columns: dict[str | None, SensitiveColumn] = {}
+    if frame is None and not isinstance(sensitive_features, Mapping):
+        if np.ndim(sensitive_features) == 2 and np.shape(sensitive_features)[1] != 1:
+            raise ValueError(
+                f"sensitive_features holds several columns without names, shape {np.shape(sensitive_features)}: pass a "
+                "data frame or a dict of columns so that each has a name."
+            )
+        columns[None] = SensitiveColumn(as_column(sensitive_features, "group"), _categories(sensitive_features))
+    else:
+        given = sensitive_features if frame is None else {n: frame.get_column(n).to_native() for n in frame.columns}
+        if len({str(name) for name in given}) < len(given):
+            raise ValueError(f"Two sensitive columns have the same name: {list(given)}. Rename one.")
+        for name, values in given.items():
+            columns[str(name)] = SensitiveColumn(as_column(values, f"{str(name)!r} group"), _categories(values))
+    if not columns:
+        raise ValueError("sensitive_features holds no column. Pass at least one.")
+    columns = {name: columns[name] for name in order if name in columns} | columns
+    lengths = {str(name): column.values for name, column in columns.items()}
+    same_length(**lengths)
+    if intersections:
+        if len(columns) < 2:
+            raise ValueError(
+                f"Intersections need two or more sensitive columns; received {len(columns)}. Pass a data frame or a "
+                "dict of columns, or leave intersections out."
+            )
+        columns[" × ".join(lengths)] = SensitiveColumn(_intersection(list(lengths.values())))
+    return columns
+
+
+def _intersection(columns: list[Column]) -> Column:
+    """Text of each row's values joined by ×; written once for each combination that occurs."""
+    found = [np.unique(column, return_inverse=True) for column in columns]
+    rows, code = np.unique(np.stack([codes for _, codes in found], axis=1), axis=0, return_inverse=True)
+    texts = [[str(value) for value in values.tolist()] for values, _ in found]
+    names = [" × ".join(text[i] for text, i in zip(texts, row, strict=True)) for row in rows.tolist()]
+    return np.asarray(names, dtype=np.str_)[code.ravel()]
+
+
+def _categories(values: Any) -> Column | None:
+    """Categories of a categorical column. A polars Categorical has none of its own: all such columns share them."""
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    dtype = getattr(values, "dtype", None)
+    if isinstance(series, nw.Series) and series.implementation.is_pyarrow() and series.dtype == nw.Categorical:
+        dtype = values.to_pandas().dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return as_column(dtype.categories.to_numpy(), "group")
+    if isinstance(series, nw.Series) and isinstance(series.dtype, nw.Enum):
+        return np.asarray(series.dtype.categories, dtype=np.str_)
+    return None
+
+
+def as_weight(sample_weight: Any, n: int) -> FloatArray | None:
+    """Sample weights of n rows, or None where none are given.
+
+    Examples
+    --------
+    >>> as_weight([1, 0.5], 2)
+    array([1. , 0.5])
+    """
+    if sample_weight is None:
+        return None
+    column = as_column(sample_weight, "sample_weight")
+    try:
+        weight = column.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"sample_weight must be numbers; received {column[:3].tolist()} and so on.") from None
+    if len(weight) != n:
+        raise ValueError(f"sample_weight has {len(weight)} entries, and there are {n} rows. Pass one weight per row.")
+    bad = ~np.isfinite(weight) | (weight < 0.0)
+    if bad.any():
+        row = int(np.argmax(bad))
+        what = "negative" if weight[row] < 0.0 and np.isfinite(weight[row]) else "infinite"
+        raise ValueError(
+            f"sample_weight is {what} in row {row}: {weight[row]}. Weights are finite and 0 or larger; drop the "
+            "row, or give it the weight 0."
+        )
+    return np.ascontiguousarray(weight)
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a sparse matrix or array of SciPy's."""
+    return bool(issparse(X))
+
+
 def same_length(**columns: Sequence[Any] | Column | None) -> int:
     """Return the common length of all columns given, or refuse.
 
@@ -191,6 +302,15 @@ def batches(
     whole = Batch(table.values, labels, group, first_row, table.names)
     for low in range(0, n, size):
         yield whole.part(low, low + size)
+
+
+def _frame(X: Any) -> nw.DataFrame[Any] | None:
+    """Return X as a data frame of narwhals', if it is one of any library."""
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(f"Every column needs a name of its own ({error}). Rename the columns.") from error
+    return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def make_frame(columns: Mapping[str, Sequence[Any]], like: Any = None) -> Any:

@@ -1,21 +1,20 @@
 """What the learners converge to: the optimum θ* of the constrained or penalised problem.
 
-minimise  mean ℓ(θᵀx, y) + κ‖θ‖²/2   subject to |x̃ᵀθ| ≤ ε,   or with R₂ g(θ)² added.
+minimise  mean ℓ(θᵀx, y) + κ‖θ‖²/2   subject to |x̃_sᵀθ| ≤ ε for all s,   or with R₂ Σⱼ gⱼ(θ)² added.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import null_space
 from scipy.optimize import minimize
-from scipy.special import expit
 
-from surefair.criteria import Form, SquaredPenalty
+from surefair.criteria import Form, Penalty, Slabs, kinked
 from surefair.learners import Settings
-from surefair.streams import FloatArray
+from surefair.streams import FloatArray, is_sparse
 
 if TYPE_CHECKING:
     from surefair.estimators import FairClassifier
@@ -23,15 +22,16 @@ if TYPE_CHECKING:
 MAX_ITERATIONS = 200
 
 
-def optimum(clf: FairClassifier, X: Any, y: Any) -> FloatArray:
+def optimum(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> FloatArray:
     """θ* of a classifier's own problem when (X, y) is the whole population.
 
     Parameters
     ----------
     clf : FairClassifier
         Fitted; it supplies loss, ridge, coordinates and the constraint set D'.
-    X : array-like of shape (n_rows, n_features) or data frame
+    X : array-like of shape (n_rows, n_features), data frame or sparse matrix
     y : array-like of shape (n_rows,)
+    sample_weight : array-like of shape (n_rows,), optional
 
     Returns
     -------
@@ -47,30 +47,62 @@ def optimum(clf: FairClassifier, X: Any, y: Any) -> FloatArray:
     >>> bool(np.abs(theta - np.append(clf.coef_, clf.intercept_)).max() < 0.1)
     True
     """
-    fit, rows, signs = clf._population(X, y)
-    return np.asarray(fit.W @ solve(fit.learner.settings, fit.learner.form, rows, signs))
+    fit, rows = clf._population(X, y, sample_weight)
+    return fit.back(solve(fit.learner.settings, fit.learner.form, fit.moved(rows.X), rows.y, rows.weight))
 
 
-def solve(settings: Settings, form: Form, X: FloatArray, y: FloatArray) -> FloatArray:
-    """Solve the learner's problem exactly on given rows.
+def solve(settings: Settings, form: Form, X: Any, y: FloatArray, weight: FloatArray) -> FloatArray:
+    """Solve the learner's problem exactly on given rows, dense or sparse.
 
-    A slab binds on one face or not at all: where the free optimum leaves it, the optimum lies on the face it left by.
+    Under slabs the optimum lies on some of their faces: from 0 on, those in the way are kept to, one by one, and let go
+    again where the optimum on them pushes inwards.
     A penalty has kinks, and its optimum may lie on some: it is approached through penalties with ever sharper, but
-    rounded, kinks.
+    rounded, kinks, up to the sharpness asked for.
     """
-    D = X.shape[1]
-    free = _minimise(_Objective(settings, X, y), np.zeros(D), np.eye(D))
-    if isinstance(form, SquaredPenalty):
-        theta, scale = free, float(np.std(form.rows @ free)) or 1.0
-        for sharpness in (1e1, 1e2, 1e3, 1e4, 1e5):
-            theta = _minimise(_Objective(settings, X, y, form, sharpness / scale), theta, np.eye(D))
+    X = X.toarray() if is_sparse(X) else X
+    D, objective = X.shape[1], _Objective(settings, X, y, weight / weight.mean())
+    theta = _minimise(objective, np.zeros(D), np.eye(D))
+    if isinstance(form, Slabs):
+        return _on_faces(objective, form.vectors, theta)
+    if form.rows.shape[0] == 0:
         return theta
-    overshoot = form.vector @ free
-    if abs(overshoot) <= settings.tolerance or not form.vector.any():
-        return free
-    normal = form.vector / np.linalg.norm(form.vector)
-    level = np.sign(overshoot) * settings.tolerance / np.linalg.norm(form.vector)
-    return _minimise(_Objective(settings, X, y), free + (level - normal @ free) * normal, null_space(normal[None, :]))
+    form = form._replace(rows=form.rows.toarray()) if is_sparse(form.rows) else form
+    scale, last = float(np.std(form.rows @ theta)) or 1.0, settings.sharpness or np.inf
+    for sharpness in [*(tau / scale for tau in (1e1, 1e2, 1e3, 1e4, 1e5) if tau / scale < last), last]:
+        if sharpness < np.inf:
+            theta = _minimise(replace(objective, form=form, sharpness=sharpness), theta, np.eye(D))
+    return theta
+
+
+def _on_faces(objective: _Objective, vectors: FloatArray, theta: FloatArray) -> FloatArray:
+    """Optimum under |x̃ᵀθ| ≤ ε, given the free one: a primal active-set method."""
+    lengths = np.linalg.norm(vectors, axis=1)
+    some = lengths > 0.0
+    units, levels = vectors[some] / lengths[some, None], objective.settings.tolerance / lengths[some]
+    if (np.abs(units @ theta) <= levels).all():
+        return theta
+    if not levels.any():
+        basis = null_space(units, rcond=1e-10)
+        return _minimise(objective, basis @ (basis.T @ theta), basis)
+    theta, active = np.zeros_like(theta), np.zeros(len(units))  # 0, or the sign of the face that θ lies on
+    for _ in range(MAX_ITERATIONS):
+        on = np.flatnonzero(active)
+        normals = active[on, None] * units[on]
+        goal = _minimise(objective, theta, null_space(normals, rcond=1e-10) if len(on) else np.eye(len(theta)))
+        change = units @ (goal - theta)
+        ahead = np.abs(change) > 1e-10 * np.linalg.norm(goal - theta)  # the faces that θ lies on stay where they are
+        room = levels - np.sign(change) * (units @ theta)
+        share = np.divide(room, np.abs(change), out=np.full(len(units), np.inf), where=ahead).clip(min=0.0)
+        if share.min() < 1.0:  # a face is in the way
+            theta = theta + share.min() * (goal - theta)
+            active[share.argmin()] = np.sign(change[share.argmin()])
+            continue
+        theta = goal
+        push = np.linalg.lstsq(normals.T, -objective.gradient(theta), rcond=1e-10)[0] if len(on) else np.zeros(0)
+        if not (push < -1e-9).any():
+            break
+        active[on[np.argmax(push < -1e-9)]] = 0.0  # the first, not the worst: so that no round of faces is repeated
+    return np.asarray(theta + np.linalg.lstsq(normals, levels[on] - normals @ theta, rcond=1e-10)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,39 +112,43 @@ class _Objective:
     settings: Settings
     X: FloatArray
     y: FloatArray
-    form: SquaredPenalty | None = None
+    weight: FloatArray  # of mean 1
+    form: Penalty | None = None
     sharpness: float = 1.0  # τ
 
     def value(self, theta: FloatArray) -> float:
         s = self.settings
-        value = s.loss.value(self.X @ theta, self.y).mean() + s.alpha * (theta @ theta) / 2.0
-        return float(value + (s.effective_penalty * self._penalty(theta)[0] ** 2 if self.form else 0.0))
+        value = (self.weight * s.loss.value(self.X @ theta, self.y)).mean() + s.alpha * (theta @ theta) / 2.0
+        return float(value + (s.effective_penalty * np.sum(self._penalty(theta)[0] ** 2) if self.form else 0.0))
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         s = self.settings
-        gradient = s.loss.derivative(self.X @ theta, self.y) @ self.X / len(self.X) + s.alpha * theta
+        slope = self.weight * s.loss.derivative(self.X @ theta, self.y)
+        gradient = slope @ self.X / len(self.X) + s.alpha * theta
         if self.form:
-            g, slope, _ = self._penalty(theta)
-            gradient = gradient + 2.0 * s.effective_penalty * g * slope
+            g, G, _ = self._penalty(theta)
+            gradient = gradient + 2.0 * s.effective_penalty * (g @ G)
         return np.asarray(gradient)
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         s = self.settings
-        hessian = (self.X.T * s.loss.curvature(self.X @ theta, self.y)) @ self.X / len(self.X)
+        hessian = (self.X.T * (self.weight * s.loss.curvature(self.X @ theta, self.y))) @ self.X / len(self.X)
         hessian += (s.alpha + 1e-12) * np.eye(len(theta))  # columns may be exactly dependent when there is no ridge
         if self.form:
-            g, slope, bend = self._penalty(theta)
-            hessian += 2.0 * s.effective_penalty * (np.outer(slope, slope) + g * bend)
+            _, G, bend = self._penalty(theta)
+            hessian += 2.0 * s.effective_penalty * (G.T @ G + bend)
         return np.asarray(hessian)
 
-    def _penalty(self, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """G and its first two derivatives, with min(0, m) rounded to -log(1 + exp(-τm)) / τ."""
+    def _penalty(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Terms g (J,), their gradients (J, D), and Σⱼ gⱼ ∇²gⱼ (D, D), by the chain rule from the kinked functions."""
         assert self.form is not None
-        rows, weights, _ = self.form
-        m = self.sharpness * (rows @ theta)
-        side = expit(-m)
-        bend = -self.sharpness * (rows.T * (weights * side * (1.0 - side))) @ rows
-        return float(-weights @ np.logaddexp(0.0, -m) / self.sharpness), (weights * side) @ rows, bend
+        rows, weights = self.form.rows, self.form.weights
+        f, side = (found[:, 0] for found in kinked(self.form, theta[:, None], self.sharpness))
+        f = np.where(np.abs(f) > 1e-150, f, 0.0)  # a denominator that rounding alone keeps from 0, and its square
+        g, slopes = self.form.terms(f)
+        F = (weights * side) @ rows  # (L, D)
+        curved = -self.sharpness * ((g @ slopes) @ weights) * side * (1.0 - side)
+        return g, slopes @ F, F.T @ self.form.bend(f, g) @ F + (rows.T * curved) @ rows
 
 
 def _minimise(objective: _Objective, theta: FloatArray, basis: FloatArray) -> FloatArray:

@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix, issparse
 
-from surefair.criteria import CRITERIA, Criterion, Slab
+from surefair.criteria import CRITERIA, Criterion, Members, Slabs, SoftRatePenalty
 from surefair.kernels import TILE
 from surefair.learners import Settings, learner_for
 from surefair.losses import LOSSES, Loss
 from surefair.multipliers import LAWS, SIGNED_LAWS, Multipliers
 from surefair.schedules import PolynomialDecay
 
+SIZES = [(2,), (3,), (5,), (2, 3)]  # groups in each sensitive column
 COLUMNS = sorted({1, 2, 33, TILE - 1, TILE, TILE + 1, 128, 151})  # the fit and its replicates, across a tile's edge
 
 
@@ -30,24 +32,33 @@ class Problem:
     """A learner, rows for it, and the constraint set its form was made from."""
 
     learner: Any
-    X: np.ndarray  # (n, D)
+    X: Any  # (n, D), dense or sparse
     y: np.ndarray  # (n,)
     n_columns: int
     criterion: Criterion | None
-    constraint_set: tuple[np.ndarray, np.ndarray, np.ndarray]  # X, y = ±1, group = 0 or 1
+    constraint_set: tuple[Any, np.ndarray, Members]  # X, y = ±1, groups
+    weight: np.ndarray  # (n,)
 
     def state(self, cuts=(), n_threads=1, n_columns=None):
         """State after all rows, fed in batches that end at the cuts."""
         state = self.learner.init(n_columns or self.n_columns)
-        for low, high in pairwise([0, *sorted(cuts), len(self.X)]):
-            state = self.learner.step(state, self.X[low:high], self.y[low:high], n_threads)
+        for low, high in pairwise([0, *sorted(cuts), self.n]):
+            state = self.learner.step(state, self.X[low:high], self.y[low:high], self.weight[low:high], n_threads)
         return state
+
+    @property
+    def n(self):
+        return len(self.y)
+
+    @property
+    def dense(self):
+        return self.X.toarray() if issparse(self.X) else self.X
 
     def reference_state(self):
         """State after all rows by plain NumPy."""
         state = self.learner.init(self.n_columns)
-        for x, y in zip(self.X, self.y, strict=True):
-            state = self.learner.reference_step(state, x, y)
+        for x, y, weight in zip(self.dense, self.y, self.weight, strict=True):
+            state = self.learner.reference_step(state, x, y, weight)
         return state
 
     def mean(self):
@@ -56,13 +67,14 @@ class Problem:
 
     def part(self, low, high):
         """The same learner with some of the rows."""
-        return replace(self, X=self.X[low:high], y=self.y[low:high])
+        return replace(self, X=self.X[low:high], y=self.y[low:high], weight=self.weight[low:high])
 
     def relabelled(self):
-        """The same problem with the two groups' codes swapped."""
-        X, y, group = self.constraint_set
-        form = self.criterion.constrain(X, y, 1 - group)
-        return replace(self, learner=replace(self.learner, form=form), constraint_set=(X, y, 1 - group))
+        """The same problem with the groups' codes in reverse order."""
+        X, y, members = self.constraint_set
+        members = members._replace(codes=np.array(members.sizes) - 1 - members.codes)
+        form = self.criterion.constrain(X, y, members)
+        return replace(self, learner=replace(self.learner, form=form), constraint_set=(X, y, members))
 
 
 def make_problem(
@@ -71,6 +83,10 @@ def make_problem(
     law: str,
     seed: int,
     *,
+    sizes: tuple[int, ...] = (2,),
+    sparse: bool = False,
+    weighted: bool = False,
+    sharpness: float | None = None,
     D: int = 4,
     n_rows: int = 40,
     n_constraint: int = 30,
@@ -87,31 +103,48 @@ def make_problem(
     rng = np.random.default_rng(seed)
 
     def features(n):
-        return rng.integers(-2, 3, size=(n, D)) / 2.0 if tied else rng.normal(size=(n, D)) / np.sqrt(D)
+        X = rng.integers(-2, 3, size=(n, D)) / 2.0 if tied else rng.normal(size=(n, D)) / np.sqrt(D)
+        return csr_matrix(X * (rng.random((n, D)) < 0.5)) if sparse else X
+
+    def weights(n):
+        return rng.exponential(size=n) if weighted else np.ones(n)
 
     def labels(n):
         return 2.0 * rng.integers(2, size=n) - 1.0
 
-    X, y, group = features(n_constraint), labels(n_constraint), rng.integers(2, size=n_constraint)
-    y[:4], group[:4] = [1.0, 1.0, -1.0, -1.0], [0, 1, 0, 1]  # both groups with both labels
-    form = Slab(np.zeros(D)) if criterion is None else criterion.constrain(X, y, group)
+    n_constraint = max(n_constraint, 2 * max(sizes))
+    X, y = features(n_constraint), labels(n_constraint)
+    codes = np.stack([rng.integers(size, size=n_constraint) for size in sizes], axis=1)
+    y[: 2 * max(sizes)] = np.repeat([1.0, -1.0], max(sizes))  # every group with both labels
+    codes[: 2 * max(sizes)] = np.tile(np.arange(max(sizes))[:, None] % np.array(sizes), (2, 1))
+    members = Members(codes, sizes, weights(n_constraint))
+    form = Slabs(np.zeros((0, D))) if criterion is None else criterion.constrain(X, y, members)
+    if isinstance(form, SoftRatePenalty):  # a soft rate with a small denominator is steep: explicit steps must be short
+        eta0, penalty = min(eta0, 0.1), min(penalty, 0.01)
     settings = Settings(
         loss=loss,
         alpha=alpha,
         tolerance=tolerance,
         penalty=penalty,
+        sharpness=sharpness,
         schedule=PolynomialDecay(eta0, 0.501),
         multipliers=Multipliers(law, int(rng.integers(2**63))),
         start=rng.normal(size=D) if start else np.zeros(D),
-        robust=robust and (isinstance(form, Slab) or law not in SIGNED_LAWS),  # an implicit penalty step needs V ≥ 0
+        robust=robust and (isinstance(form, Slabs) or law not in SIGNED_LAWS),  # an implicit penalty step needs V ≥ 0
     )
-    return Problem(learner_for(settings, form), features(n_rows), labels(n_rows), n_columns, criterion, (X, y, group))
+    learner = learner_for(settings, form, sparse)
+    rows, signs = features(n_rows), labels(n_rows)
+    return Problem(learner, rows, signs, n_columns, criterion, (X, y, members), weights(n_rows))
 
 
 @st.composite
 def draw_problem(draw, criterion, loss, law=None, **fixed):
     """Draw everything that is not fixed."""
     free = {
+        "sizes": st.sampled_from(SIZES),
+        "sparse": st.booleans(),
+        "weighted": st.booleans(),
+        "sharpness": st.sampled_from([None, None, 4.0]),
         "D": st.integers(1, 9),
         "n_rows": st.integers(1, 80),
         "n_constraint": st.integers(4, 80),
@@ -147,6 +180,16 @@ def criterion(request):
 
 @pytest.fixture(scope="session", params=LOSSES.values(), ids=LOSSES)
 def loss(request):
+    return request.param
+
+
+@pytest.fixture(scope="session", params=SIZES, ids=str)
+def sizes(request):
+    return request.param
+
+
+@pytest.fixture(scope="session", params=[False, True], ids=["dense", "sparse"])
+def sparse(request):
     return request.param
 
 

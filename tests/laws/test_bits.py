@@ -17,7 +17,7 @@ from surefair.kernels import FOLD, TILE
 
 
 def cuts(p):
-    return st.lists(st.integers(0, len(p.X)), max_size=6)  # cuts may coincide: a batch may be empty
+    return st.lists(st.integers(0, p.n), max_size=6)  # cuts may coincide: a batch may be empty
 
 
 @settings(max_examples=15)
@@ -30,13 +30,13 @@ def test_any_cutting_into_batches(problems, criterion, loss, data, tied, bits):
 @given(data=st.data(), tied=st.booleans())
 def test_rows_one_by_one(problems, criterion, loss, data, tied, bits):
     p = data.draw(problems(criterion, loss, tied=tied))
-    assert bits(p.state(range(1, len(p.X)))) == bits(p.state())
+    assert bits(p.state(range(1, p.n))) == bits(p.state())
 
 
 @settings(max_examples=4)
 @given(data=st.data())
 def test_batches_across_every_fold(problems, criterion, loss, data, bits):
-    p = data.draw(problems(criterion, loss, n_rows=2 * FOLD + 30, n_constraint=200))
+    p = data.draw(problems(criterion, loss, n_rows=2 * FOLD + 30, n_constraint=100, n_columns=5, sharpness=None))
     assert bits(p.state(data.draw(cuts(p)))) == bits(p.state())
 
 

@@ -11,7 +11,7 @@ ROUNDING = 1e-12
 
 def shards(p):
     """The learner and its states after three unequal parts of the rows, each from the start."""
-    n = len(p.X)
+    n = p.n
     return p.learner, [p.part(*span).state() for span in [(0, n // 5), (n // 5, n // 2), (n // 2, n)]]
 
 
@@ -49,6 +49,6 @@ def test_the_mean_is_weighted_by_rows(problems, criterion, loss, data, assert_cl
     p = data.draw(problems(criterion, loss))
     learner, states = shards(p)
     merged = learner.merge(learner.merge(states[0], states[1]), states[2])
-    expected = sum(state.k * learner.mean(state) for state in states) / len(p.X)
-    assert merged.k == len(p.X)
+    expected = sum(state.k * learner.mean(state) for state in states) / p.n
+    assert merged.k == p.n
     assert_close(learner.mean(merged), expected, ROUNDING)

@@ -1,4 +1,4 @@
-"""Every criterion measures the rate it says it does."""
+"""Every criterion measures the rates it says it does, and constrains the rows they look at."""
 
 from __future__ import annotations
 
@@ -7,75 +7,118 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surefair.counts import count_decisions
-from surefair.criteria import CRITERIA, Slab
+from surefair.criteria import CRITERIA, Members, Slabs, SoftRatePenalty, linearise
 from surefair.learners import LEARNERS
 
-every_criterion = pytest.mark.parametrize("criterion", CRITERIA.values(), ids=CRITERIA)
+RATES = {rate.name: rate for criterion in CRITERIA.values() for rate in criterion.rates + criterion.ratio_rates}
+every_rate = pytest.mark.parametrize("rate", RATES.values(), ids=RATES)
 
 
-def plain_rate(criterion, rows):
+def table(rows):
+    """Counts of group × truth × decision, two groups."""
+    counts = np.zeros((2, 2, 2), dtype=int)
+    for group, truth, decision in rows:
+        counts[group, truth, decision] += 1
+    return counts
+
+
+def plain_rate(rate, rows):
     """Go through the rows of one group, one by one."""
-    above = sum((truth, decision) in criterion.numerator for truth, decision in rows)
-    below = sum((truth, decision) in criterion.denominator for truth, decision in rows)
+    above = sum((truth, decision) in rate.numerator for truth, decision in rows)
+    below = sum((truth, decision) in rate.denominator for truth, decision in rows)
     return above / below if below else np.nan
 
 
-@every_criterion
+@every_rate
 @settings(max_examples=30)
 @given(rows=st.lists(st.tuples(*[st.integers(0, 1)] * 3), max_size=30))
-def test_rates_of_counts_are_rates_of_rows(criterion, rows):
-    group, truth, decision = np.array(rows, dtype=int).reshape(-1, 3).T
-    rates = criterion.rates(count_decisions(decision, truth, group, n_groups=2))
-    expected = [plain_rate(criterion, [row[1:] for row in rows if row[0] == g]) for g in (0, 1)]
-    np.testing.assert_array_equal(rates, expected)
+def test_rates_of_counts_are_rates_of_rows(rate, rows):
+    expected = [plain_rate(rate, [row[1:] for row in rows if row[0] == g]) for g in (0, 1)]
+    np.testing.assert_array_equal(rate.of(table(rows)), expected)
 
 
-@every_criterion
-def test_rates_lie_between_0_and_1_and_are_undefined_only_for_an_empty_denominator(criterion):
+@every_rate
+def test_rates_lie_between_0_and_1_and_are_undefined_only_for_an_empty_denominator(rate):
     counts = np.random.default_rng(0).integers(3, size=(500, 2, 2, 2))
-    rates, (_, below) = criterion.rates(counts), criterion.tally(counts)
+    rates, (_, below) = rate.of(counts), rate.tally(counts)
     assert rates.shape == below.shape == (500, 2)
     assert np.array_equal(np.isnan(rates), below == 0)
-    assert np.isnan(rates).any() or len(criterion.denominator) == 4
+    assert np.isnan(rates).any() or len(rate.denominator) == 4
     assert np.nanmin(rates) >= 0.0
     assert np.nanmax(rates) <= 1.0
 
 
-@every_criterion
+@every_rate
 @pytest.mark.parametrize("label", [-1.0, 1.0])
-def test_a_criterion_looks_at_the_labels_that_can_enter_its_rate(criterion, label):
-    truth = int(label > 0.0)
-    enters = any(
-        not np.isnan(criterion.rates(count_decisions(np.array([decision]), np.array([truth]), np.array([0]), 1))[0])
-        for decision in (0, 1)
-    )
-    assert criterion.looks_at(np.array([label])).tolist() == [enters]
+def test_a_rate_looks_at_the_labels_that_can_enter_it(rate, label):
+    enters = any(not np.isnan(rate.of(table([(0, int(label > 0.0), decision)]))[0]) for decision in (0, 1))
+    assert rate.looks_at(np.array([label])).tolist() == [enters]
 
 
-@every_criterion
-def test_only_rows_looked_at_constrain_and_groups_are_centred_over_all(criterion):
-    rng = np.random.default_rng(1)
-    X, y, group = rng.normal(size=(60, 3)), 2.0 * rng.integers(2, size=60) - 1.0, rng.integers(2, size=60)
-    part = criterion.looks_at(y)
-    moved = np.where(part[:, None], X, rng.normal(size=X.shape))  # other rows where the criterion does not look
-    form = criterion.constrain(X, y, group)
-    for found, expected in zip(criterion.constrain(moved, y, group), form, strict=True):
-        assert np.array_equal(found, expected)
-    z = (group - group.mean())[part]
-    if isinstance(form, Slab):
-        np.testing.assert_allclose(form.vector, (z[:, None] * X[part]).mean(axis=0), rtol=1e-12)
-    else:
-        rows = y[part, None] * X[part]
-        np.testing.assert_allclose(form.rows, rows, rtol=1e-15)
-        np.testing.assert_allclose(form.pulls, z[:, None] * rows / part.sum(), atol=1e-14)
+def constraint_set(seed, sizes, n=90):
+    """Rows, labels, groups and weights."""
+    rng = np.random.default_rng(seed)
+    codes = np.stack([np.arange(n) % size for size in sizes], axis=1)
+    return rng.normal(size=(n, 3)), 2.0 * rng.integers(2, size=n) - 1.0, Members(codes, sizes, rng.exponential(size=n))
+
+
+def indicators(code, size):
+    """Group codes of two groups, or one indicator for each of more."""
+    return [code] if size == 2 else [code == g for g in range(size)]
+
+
+@pytest.mark.parametrize("criterion", CRITERIA.values(), ids=CRITERIA)
+def test_a_form_compares_the_rows_looked_at_with_groups_centred_over_all(criterion, sizes):
+    X, y, members = constraint_set(1, sizes)
+    form, c = criterion.constrain(X, y, members), members.weight
+    theta = np.random.default_rng(2).normal(size=3)
+    expected = []
+    for rate in criterion.rates:
+        part = rate.looks_at(y)
+        for code, size in zip(members.codes.T, sizes, strict=True):
+            for z in indicators(code, size):
+                centred = z - np.average(z, weights=c)
+                value = centred * (X @ theta if isinstance(form, Slabs) else np.minimum(0.0, y * (X @ theta)))
+                expected.append(np.average(value[part], weights=c[part]))
+    if isinstance(form, Slabs):
+        np.testing.assert_allclose(form.vectors @ theta, expected, atol=1e-14)
+    elif not isinstance(form, SoftRatePenalty):
+        np.testing.assert_allclose(linearise(form, theta[:, None], None)[0][:, 0], expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", [name for name, c in CRITERIA.items() if c.form is SoftRatePenalty])
+def test_soft_rates_weigh_rows_by_their_margin_on_the_decided_side(name, sizes):
+    X, y, members = constraint_set(3, sizes)
+    form, theta = CRITERIA[name].constrain(X, y, members), np.random.default_rng(4).normal(size=3)
+    margin = X @ theta if name == "false_discovery_rate" else -X @ theta
+    count = members.weight * np.maximum(0.0, margin)
+    wrong = y < 0.0 if name == "false_discovery_rate" else y > 0.0
+    pairs = 0.0
+    for code, size in zip(members.codes.T, sizes, strict=True):
+        rates = [np.sum(count[(code == g) & wrong]) / np.sum(count[code == g]) for g in range(size)]
+        pairs += sum((a - b) ** 2 for i, a in enumerate(rates) for b in rates[:i])
+    terms, _ = linearise(form, theta[:, None], None)
+    np.testing.assert_allclose(np.sum(terms**2), pairs, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sharpness", [None, 3.0])
+@pytest.mark.parametrize("name", [name for name, c in CRITERIA.items() if c.form is not Slabs])
+def test_gradients_are_slopes(name, sizes, sharpness):
+    X, y, members = constraint_set(5, sizes)
+    form, rng = CRITERIA[name].constrain(X, y, members), np.random.default_rng(6)
+    theta, towards = rng.normal(size=(3, 1)), rng.normal(size=(3, 1))
+    (ahead, _), (behind, _) = (linearise(form, theta + h * towards, sharpness) for h in (1e-6, -1e-6))
+    _, gradient = linearise(form, theta, sharpness)
+    np.testing.assert_allclose((ahead - behind)[:, 0] / 2e-6, (gradient[:, :, 0] @ towards)[:, 0], atol=1e-7)
 
 
 @pytest.mark.parametrize("name", CRITERIA)
 def test_the_registry_calls_a_criterion_by_its_name_and_a_learner_obeys_it(name):
     criterion = CRITERIA[name]
     assert criterion.name == name
-    assert criterion.rate
-    assert set(criterion.numerator) < set(criterion.denominator)
-    X, y, group = np.eye(4), np.array([1.0, 1.0, -1.0, -1.0]), np.array([0, 1, 0, 1])
-    assert type(criterion.constrain(X, y, group)) in LEARNERS
+    for rate in criterion.rates + criterion.ratio_rates:
+        assert rate.words
+        assert set(rate.numerator) < set(rate.denominator)
+    X, y = np.eye(4), np.array([1.0, 1.0, -1.0, -1.0])
+    form = criterion.constrain(X, y, Members(np.array([[0], [1], [0], [1]]), (2,), np.ones(4)))
+    assert {(type(form), False), (type(form), True)} <= set(LEARNERS)

@@ -1,6 +1,6 @@
 """Criteria: what is fair. One file per criterion; a new file is found by itself.
 
->>> CRITERIA["false_positive_rate"].rate
+>>> CRITERIA["false_positive_rate"].rates[0].words
 'share of positive decisions among the truly negative'
 """
 
@@ -9,10 +9,35 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from surefair.criteria._criterion import Criterion, Form, Slab, SquaredPenalty
+from surefair.criteria._criterion import Criterion, Rate
+from surefair.criteria._forms import (
+    Form,
+    Members,
+    Penalty,
+    Slabs,
+    SoftRatePenalty,
+    SquaredPenalty,
+    kinked,
+    linearise,
+    on_grid,
+)
 from surefair.names import one_of
 
-__all__ = ["CRITERIA", "Criterion", "Form", "Slab", "SquaredPenalty", "get_criterion"]
+__all__ = [
+    "CRITERIA",
+    "Criterion",
+    "Form",
+    "Members",
+    "Penalty",
+    "Rate",
+    "Slabs",
+    "SoftRatePenalty",
+    "SquaredPenalty",
+    "get_criterion",
+    "kinked",
+    "linearise",
+    "on_grid",
+]
 
 CRITERIA: dict[str, Criterion] = {
     found.name: importlib.import_module(f"{__name__}.{found.name}").CRITERION
@@ -26,7 +51,7 @@ def get_criterion(criterion: str | Criterion, what: str = "criterion") -> Criter
 
     Examples
     --------
-    >>> get_criterion("error_rate").rate
-    'share of wrong decisions'
+    >>> get_criterion("error_rate").form.__name__
+    'SquaredPenalty'
     """
     return criterion if isinstance(criterion, Criterion) else CRITERIA[one_of(criterion, CRITERIA, what)]

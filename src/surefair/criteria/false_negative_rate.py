@@ -1,11 +1,17 @@
 """False-negative rate (the paper's DM by FNR): groups are wrongly rejected equally often."""
 
-from surefair.criteria._criterion import Criterion, SquaredPenalty
+from surefair.criteria._criterion import Criterion, Rate
+from surefair.criteria._forms import SquaredPenalty
 
 CRITERION = Criterion(
     name="false_negative_rate",
-    rate="share of negative decisions among the truly positive",
-    numerator=((1, 0),),
-    denominator=((1, 0), (1, 1)),
+    rates=(
+        Rate(
+            name="false_negative_rate",
+            words="share of negative decisions among the truly positive",
+            numerator=((1, 0),),
+            denominator=((1, 0), (1, 1)),
+        ),
+    ),
     form=SquaredPenalty,
 )

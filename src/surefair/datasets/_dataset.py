@@ -24,6 +24,8 @@ class Dataset:
         Sensitive attribute of each row.
     label, sensitive_name : str
         Names of these two columns.
+    sensitive_columns : DataFrame or None
+        All sensitive attributes that the data set has, where there are several, in words.
     description : str
         Where the rows come from and what was done to them, in a sentence.
 
@@ -45,6 +47,7 @@ class Dataset:
     label: str
     sensitive_name: str
     description: str
+    sensitive_columns: pd.DataFrame | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         same_length(X=self.X.to_numpy(), y=self.y, sensitive=self.sensitive)

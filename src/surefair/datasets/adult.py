@@ -48,7 +48,7 @@ def load_adult(folder: str | os.PathLike[str] | None = None, encoding: Encoding 
     -------
     Dataset
         45,222 rows, those of ``adult.data`` first; labels '<=50K' and '>50K', sensitive 'Female' and 'Male'.
-        Sex is not a feature.
+        Sex is not a feature. ``sensitive_columns`` holds sex and race.
 
     Examples
     --------
@@ -69,6 +69,7 @@ def load_adult(folder: str | os.PathLike[str] | None = None, encoding: Encoding 
         label="income",
         sensitive_name="sex",
         description="Adult (UCI, Becker and Kohavi 1996): income above 50,000 dollars, complete rows.",
+        sensitive_columns=rows[["sex", "race"]].reset_index(drop=True),
     )
 
 

@@ -46,6 +46,7 @@ def load_compas(folder: str | os.PathLike[str] | None = None, race_as_feature: b
         5,278 rows; labels 0 and 1, sensitive 'African-American' and 'Caucasian'. Features: the number of
         priors, standardised, and indicators of age category, race, sex and charge degree. The first indicator
         of each is dropped, so that the columns stay independent beside an intercept.
+        ``sensitive_columns`` holds race and sex.
 
     Examples
     --------
@@ -68,6 +69,7 @@ def load_compas(folder: str | os.PathLike[str] | None = None, race_as_feature: b
         label="two_year_recid",
         sensitive_name="race",
         description="COMPAS (ProPublica 2016, rows of Zafar et al. 2017): charged again within two years.",
+        sensitive_columns=rows[["race", "sex"]].reset_index(drop=True),
     )
 
 

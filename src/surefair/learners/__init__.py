@@ -28,10 +28,10 @@ class Learner(Protocol[S]):
     def init(self, n_columns: int) -> S:
         """State before the first row."""
 
-    def step(self, state: S, X: FloatArray, y: FloatArray, n_threads: int = 1) -> S:
-        """State after the rows X (n, D) with labels y = ±1 (n,)."""
+    def step(self, state: S, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1) -> S:
+        """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights (n,)."""
 
-    def reference_step(self, state: S, x: FloatArray, y: float) -> S:
+    def reference_step(self, state: S, x: FloatArray, y: float, weight: float = 1.0) -> S:
         """State after one row, in plain NumPy."""
 
     def mean(self, state: S) -> FloatArray:
@@ -41,14 +41,17 @@ class Learner(Protocol[S]):
         """State of two shards of rows."""
 
 
-LEARNERS: dict[type[Form], Any] = {
-    (learner := importlib.import_module(f"{__name__}.{found.name}").LEARNER).FORM: learner
+LEARNERS: dict[tuple[type[Form], bool], Any] = {
+    form: learner
     for found in pkgutil.iter_modules(__path__)
     if not found.name.startswith("_")
+    for learner in [importlib.import_module(f"{__name__}.{found.name}").LEARNER]
+    for form in learner.FORMS
 }
+"""Learners by the form of constraint they obey, and whether rows are sparse."""
 
 
-def learner_for(settings: Settings, form: Form) -> Learner[Any]:
-    """Return the learner that obeys this form of constraint."""
-    learner: Learner[Any] = LEARNERS[type(form)](settings, form)
+def learner_for(settings: Settings, form: Form, sparse: bool) -> Learner[Any]:
+    """Return the learner that obeys this form of constraint, for dense or sparse rows."""
+    learner: Learner[Any] = LEARNERS[type(form), sparse](settings, form)
     return learner

@@ -25,6 +25,8 @@ class Settings:
         ε of a slab.
     penalty : float
         R₂ of a penalty.
+    sharpness : float or None
+        τ of a penalty with rounded kinks; None for kinks.
     schedule : PolynomialDecay
         Step sizes η_k.
     multipliers : Multipliers
@@ -41,6 +43,7 @@ class Settings:
     alpha: float
     tolerance: float
     penalty: float
+    sharpness: float | None
     schedule: PolynomialDecay
     multipliers: Multipliers
     start: FloatArray

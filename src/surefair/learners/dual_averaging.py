@@ -1,4 +1,4 @@
-"""Dual averaging under a slab, Θ = {|x̃ᵀθ| ≤ ε} (the paper's Algorithms 1 and 2 for DI).
+"""Dual averaging under slabs, Θ = {|x̃_sᵀθ| ≤ ε for all s} (the paper's Algorithms 1 and 2 for DI, there with one).
 
 For row k = 1, 2, … and each replicate b, with W_k = (x_k, y_k) and V = 1 for the fit itself:
 
@@ -6,42 +6,79 @@ For row k = 1, 2, … and each replicate b, with W_k = (x_k, y_k) and V = 1 for 
     s_k = s_{k-1} + η_k V_k^b ∇L(θ_k; W_k)            ∇L = ℓ'(θᵀx, y) x + κθ
     θ̄_k = ((k-1) θ̄_{k-1} + θ_k) / k
 
-Π_Θ is closed form: Π_Θ(p) = p - c x̃ with c = (x̃ᵀp ∓ ε) / ‖x̃‖² where |x̃ᵀp| > ε, else c = 0.
+With one slab Π_Θ is closed form: Π_Θ(p) = p - c x̃ with c = (x̃ᵀp ∓ ε) / ‖x̃‖² where |x̃ᵀp| > ε, else c = 0. With
+several, only the part of p in their span moves: with Q an orthonormal basis of it (r rows), Π_Θ(p) = p - Qᵀc, where
+c is what the r numbers Qp have to give up to reach the slabs, seen in that basis.
 
-The lazy form of the kernel. Write p = -s = a w + β x̃, so that a row changes w by a multiple of x alone:
+The lazy form of the kernel. Write p = -s = a w + Qᵀβ, so that a row changes w by a multiple of x alone:
 
     a ← (1 - ηVκ) a,    β ← (1 - ηVκ) β + ηVκ c,    w ← w - δ x    with δ = ηVℓ' / a (the new a).
 
 The sum of the iterates needs Σ a_k w_k. With A_k = a_1 + … + a_k, summation by parts gives
-Σ_{j≤k} a_j w_j = A_k w_{k+1} + U with U = Σ_{j≤k} A_j δ_j x_j, and the rest is C x̃ with C = Σ (β_j - c_j).
+Σ_{j≤k} a_j w_j = A_k w_{k+1} + U with U = Σ_{j≤k} A_j δ_j x_j, and the rest is QᵀC with C = Σ (β_j - c_j).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import nnls
 
 from surefair import kernels
-from surefair.criteria import Slab
+from surefair.criteria import Slabs
 from surefair.learners._settings import Settings
 from surefair.multipliers import LAWS
-from surefair.streams import FloatArray
+from surefair.streams import FloatArray, is_sparse
+
+PARALLEL = 1e-7  # sine of the angle below which two slabs have the same direction
 
 
 class DualState(NamedTuple):
-    """Fit (column 0) and replicates after k rows, in the lazy form; D features, R columns."""
+    """Fit (column 0) and replicates after k rows, in the lazy form; D features, R columns, r dimensions of slabs."""
 
     k: int
     w: FloatArray  # (D, R)
     U: FloatArray  # (D, R)
-    scalars: FloatArray  # (5, R): a, β, t = x̃ᵀw, A, C
+    scalars: FloatArray  # (2 + 3r, R): a, A, and r rows each of β, t = Qw, C
+
+
+class Faces(NamedTuple):
+    """Slabs as seen in an orthonormal basis of their span: |nᵀu| ≤ e for u = Qθ; without any, one of zeros."""
+
+    basis: FloatArray  # Q, shape (r, D), r ≥ 1
+    normals: FloatArray  # n, unit vectors, shape (S, r), no two of them parallel
+    levels: FloatArray  # e, shape (S,)
+
+    @classmethod
+    def of(cls, vectors: FloatArray, tolerance: float) -> Faces:
+        """Faces of the slabs |x̃ᵀθ| ≤ ε; vectors of zeros bound nothing, and of parallel slabs the tightest bounds."""
+        lengths = np.linalg.norm(vectors, axis=1)
+        vectors, lengths = vectors[lengths > 0.0], lengths[lengths > 0.0]
+        basis = np.zeros((0, vectors.shape[1]))
+        if not len(vectors):
+            return cls(np.zeros((1, vectors.shape[1])), np.ones((1, 1)), np.zeros(1))
+        for unit in vectors / lengths[:, None]:
+            rest = unit
+            for _ in range(2):  # twice is enough
+                rest = rest - basis.T @ (basis @ rest)
+            length = np.linalg.norm(rest)
+            if length > PARALLEL and len(basis) < len(unit):
+                basis = np.vstack([basis, rest / length])
+        normals, levels = vectors @ basis.T / lengths[:, None], tolerance / lengths
+        normals = normals / np.linalg.norm(normals, axis=1, keepdims=True)
+        kept: list[int] = []
+        for s in np.argsort(levels, kind="stable"):
+            if all(1.0 - abs(normals[s] @ normals[other]) > PARALLEL**2 for other in kept):
+                kept.append(int(s))
+        return cls(basis, np.ascontiguousarray(normals[kept]), levels[kept])
 
 
 @dataclass(frozen=True, eq=False)
 class DualAveraging:
-    """The learner for criteria that constrain by a slab.
+    """The learner for criteria that constrain by slabs.
 
     Examples
     --------
@@ -49,9 +86,9 @@ class DualAveraging:
     >>> from surefair.multipliers import Multipliers
     >>> from surefair.schedules import PolynomialDecay
     >>> learner = DualAveraging(
-    ...     Settings(LOSSES["log_loss"], 1e-4, 0.0, 0.0, PolynomialDecay(1.0, 0.6), Multipliers("two_point", 0),
+    ...     Settings(LOSSES["log_loss"], 1e-4, 0.0, 0.0, None, PolynomialDecay(1.0, 0.6), Multipliers("two_point", 0),
     ...              start=np.zeros(2), robust=False),
-    ...     Slab(np.array([0.3, -0.1])),
+    ...     Slabs(np.array([[0.3, -0.1]])),
     ... )
     >>> X, y = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]]), np.array([1.0, -1.0, 1.0])
     >>> state = learner.step(learner.init(4), X, y)
@@ -61,70 +98,113 @@ class DualAveraging:
     """
 
     settings: Settings
-    form: Slab
+    form: Slabs
 
-    FORM = Slab
+    FORMS = ((Slabs, False), (Slabs, True))
+
+    @cached_property
+    def faces(self) -> Faces:
+        """The slabs, ready for projection."""
+        return Faces.of(self.form.vectors, self.settings.tolerance)
 
     def init(self, n_columns: int) -> DualState:
         """State before the first row: every column at the start."""
-        p = np.repeat(self.settings.start[:, None], n_columns, axis=1)
-        return self._state(0, p, np.zeros_like(p))
+        one = self._state(0, self.settings.start[:, None], np.zeros((len(self.settings.start), 1)))
+        return DualState(0, *(np.repeat(array, n_columns, axis=1) for array in one[1:]))
 
-    def step(self, state: DualState, X: FloatArray, y: FloatArray, n_threads: int = 1) -> DualState:
-        """State after the rows X (n, D) with labels y = ±1 (n,)."""
+    def step(
+        self, state: DualState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1
+    ) -> DualState:
+        """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights."""
         s = self.settings
         arrays = state.w.copy(), state.U.copy(), state.scalars.copy()
+        kernel, rows = (
+            (kernels.dual_averaging_sparse, (X.indptr, X.indices, X.data))
+            if is_sparse(X)
+            else (kernels.dual_averaging, (np.ascontiguousarray(X),))
+        )
         args = (
-            np.ascontiguousarray(X), y, s.schedule.steps(state.k + 1, len(X)), state.k, LAWS[s.multipliers.law],
-            np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping, self.form.vector, s.tolerance,
+            *rows, y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k, LAWS[s.multipliers.law],
+            np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping, *self.faces,
         )  # fmt: skip
-        kernels.on_threads(kernels.dual_averaging, args, arrays, n_threads)
-        return DualState(state.k + len(X), *arrays)
+        kernels.on_threads(kernel, args, arrays, n_threads)
+        return DualState(state.k + len(y), *arrays)
 
-    def reference_step(self, state: DualState, x: FloatArray, y: float) -> DualState:
+    def reference_step(self, state: DualState, x: FloatArray, y: float, weight: float = 1.0) -> DualState:
         """State after one row, in plain NumPy: the specification of ``step``."""
         s = self.settings
         k = state.k + 1
-        p, total = self._plain(state)
+        p, total = self._dual(state), self._total(state)
         V = s.multipliers.draw(state.k, 1, p.shape[1])[0]
         theta = self.project(p)
-        step = s.damped(s.schedule.steps(k, 1)[0] * V, x)
+        step = s.damped(s.schedule.steps(k, 1)[0] * weight * V, x)
         p = p - step * (np.outer(x, s.loss.derivative(x @ theta, y)) + s.alpha * theta)
         return self._state(k, p, total + theta)
 
     def project(self, p: FloatArray) -> FloatArray:
-        """Nearest points of the slab to the columns of p."""
-        slab = self.form.vector
-        square = slab @ slab
-        if square == 0.0:
-            return p
-        q = slab @ p
-        over = q - np.clip(q, -self.settings.tolerance, self.settings.tolerance)
-        return np.asarray(p - np.outer(slab, over / square))
+        """Nearest points of the slabs to the columns of p."""
+        Q, normals, levels = self.faces
+        coordinates = Q @ p
+        if len(Q) == 1:
+            nearest = coordinates.clip(-levels[0], levels[0])
+        else:
+            nearest = np.stack([_nearest(normals, levels, u) for u in coordinates.T], axis=1)
+        return np.asarray(p - Q.T @ (coordinates - nearest))
 
     def mean(self, state: DualState) -> FloatArray:
         """Averaged iterates θ̄, shape (D, R); before the first row, the start."""
-        p, total = self._plain(state)
-        return total / state.k if state.k else self.project(p)
+        return self._total(state) / state.k if state.k else self.project(self._dual(state))
 
     def merge(self, state: DualState, other: DualState) -> DualState:
         """State of two shards: averages, and dual points, weighted by rows."""
-        (p, total), (p_, total_) = self._plain(state), self._plain(other)
         k = state.k + other.k
         share = other.k / k if k else 0.0
-        return self._state(k, (1.0 - share) * p + share * p_, total + total_)
+        p = (1.0 - share) * self._dual(state) + share * self._dual(other)
+        return self._state(k, p, self._total(state) + self._total(other))
 
-    def _plain(self, state: DualState) -> tuple[FloatArray, FloatArray]:
-        """Dual points -s and sums of iterates, out of the lazy form."""
-        a, beta, _, A, C = state.scalars
-        slab = self.form.vector
-        return a * state.w + np.outer(slab, beta), A * state.w + state.U + np.outer(slab, C)
+    def _dual(self, state: DualState) -> FloatArray:
+        """Dual points -s, out of the lazy form."""
+        return self._added(state.scalars[0] * state.w, state.scalars[2 : 2 + len(self.faces.basis)])
+
+    def _total(self, state: DualState) -> FloatArray:
+        """Sums of iterates, out of the lazy form."""
+        total = state.scalars[1] * state.w
+        total += state.U
+        return self._added(total, state.scalars[2 + 2 * len(self.faces.basis) :])
+
+    def _added(self, to: FloatArray, numbers: FloatArray) -> FloatArray:
+        """Add Qᵀ times numbers (r, R), in place; column by column, unlike BLAS."""
+        for direction, row in zip(self.faces.basis, numbers, strict=True):
+            if row.any():
+                to += direction[:, None] * row
+        return to
 
     def _state(self, k: int, p: FloatArray, total: FloatArray) -> DualState:
         """Return the lazy form with a = 1, β = A = C = 0."""
-        scalars = np.zeros((5, p.shape[1]))
-        scalars[0], scalars[2] = 1.0, np.sum(self.form.vector[:, None] * p, axis=0)  # unlike BLAS, column by column
+        Q = self.faces.basis
+        scalars = np.zeros((2 + 3 * len(Q), p.shape[1]))
+        scalars[0] = 1.0
+        for s, direction in enumerate(Q):
+            scalars[2 + len(Q) + s] = np.sum(direction[:, None] * p, axis=0)  # unlike BLAS, column by column
         return DualState(k, p, total, scalars)
+
+
+def _nearest(normals: FloatArray, levels: FloatArray, u: FloatArray) -> FloatArray:
+    """Point nearest to u with |nᵀv| ≤ e for all slabs: least-distance programming by non-negative least squares.
+
+    After Lawson and Hanson, Solving Least Squares Problems, chapter 23: they tell which faces the nearest point lies
+    on, and the point is then found on these faces directly.
+    """
+    size = max(np.abs(u).max(), levels.max())
+    if size == 0.0 or (np.abs(normals @ u) <= levels).all():
+        return u
+    if not levels.any():
+        return np.zeros_like(u)
+    G = np.vstack([-normals, normals])
+    h = np.r_[-levels + normals @ u, -levels - normals @ u] / size  # G (v - u) ≥ h, in units of size
+    push, _ = nnls(np.vstack([G.T, h]), np.r_[np.zeros(len(u)), 1.0])
+    on = push > 0.0
+    return np.asarray(u + np.linalg.lstsq(G[on], h[on] * size, rcond=1e-12)[0])
 
 
 LEARNER = DualAveraging

@@ -1,21 +1,21 @@
-"""Stochastic gradient descent with a squared penalty R₂ g(θ)² and Polyak-Ruppert averaging (the paper's DM).
+"""Stochastic gradient descent with a penalty R₂ Σⱼ gⱼ(θ)² and Polyak-Ruppert averaging (the paper's DM, there J = 1).
 
 For row k = 1, 2, … and each replicate b, with W_k = (x_k, y_k) and V = 1 for the fit itself:
 
-    θ_k = θ_{k-1} - η_k V_k^b (∇L(θ_{k-1}; W_k) + 2 R₂ g ḡ)      g = g(θ_{k-1}), ḡ = ∇g(θ_{k-1})
+    θ_k = θ_{k-1} - η_k V_k^b (∇L(θ_{k-1}; W_k) + 2 R₂ Σⱼ gⱼ ∇gⱼ)      g and ∇g at θ_{k-1}
     θ̄_k = ((k-1) θ̄_{k-1} + θ_k) / k
 
-Two things go wrong with it when R₂ is large, and the robust form mends them. (1) The curvature 2R₂‖ḡ‖² of the
+Two things go wrong with it when R₂ is large, and the robust form mends them. (1) The curvature 2R₂‖∇g‖² of the
 penalty is easily a hundred times the loss's, and a step that is stable for V = 1 need not be for V = 2: so take the
-loss step to θ' first, and then the exact minimiser of ½‖θ - θ'‖² + ηV R₂ (ḡᵀθ)²,
+loss step to θ' first, and then the exact minimiser of ½‖θ - θ'‖² + ηV R₂ Σⱼ ĝⱼ(θ)², with ĝ linear,
 
-    θ_k = θ' - 2ηV R₂ g / (1 + 2ηV R₂‖ḡ‖²) · ḡ     with g = ḡᵀθ'     (it needs V ≥ 0).
+    θ_k = θ' - Gᵀλ    (I + 2ηV R₂ G Gᵀ) λ = 2ηV R₂ ĝ(θ')    G: the gradients, one a row     (it needs V ≥ 0).
 
 (2) g is kinked, the iterates scatter around their average by √η, and the mean of a kinked function over a scattered
 point is not its value at the centre: the average settles where g is off by the order of η, many of its standard
-deviations when the penalty is stiff. So which rows of D' are on the wrong side, and hence ḡ, is judged at the
-running average (the start counting for HEAD_START rows), whose error enters only squared. The fixed point and the
-limit law stay the same.
+deviations when the penalty is stiff. So g is made linear, and which rows of D' are on the wrong side is judged, at the
+running average (the start counting for HEAD_START rows), whose error enters only squared: ĝ(θ) = g + ∇gᵀ(θ - point).
+The fixed point and the limit law stay the same.
 
 For the one-hot squared error R₂ counts twice (see losses.py).
 """
@@ -23,12 +23,13 @@ For the one-hot squared error R₂ counts twice (see losses.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from surefair import kernels
-from surefair.criteria import SquaredPenalty
+from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, linearise, on_grid
 from surefair.learners._settings import Settings
 from surefair.multipliers import LAWS
 from surefair.streams import FloatArray
@@ -44,7 +45,7 @@ class SGDState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PenalisedSGD:
-    """The learner for criteria that constrain by a squared penalty.
+    """The learner for criteria that constrain by a penalty.
 
     Examples
     --------
@@ -53,9 +54,9 @@ class PenalisedSGD:
     >>> from surefair.schedules import PolynomialDecay
     >>> X, y = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]]), np.array([1.0, -1.0, 1.0])
     >>> learner = PenalisedSGD(
-    ...     Settings(LOSSES["log_loss"], 1e-4, 0.0, 2.0, PolynomialDecay(1.0, 0.6), Multipliers("two_point", 0),
+    ...     Settings(LOSSES["log_loss"], 1e-4, 0.0, 2.0, None, PolynomialDecay(1.0, 0.6), Multipliers("two_point", 0),
     ...              start=np.zeros(2), robust=False),
-    ...     SquaredPenalty.on(X, y, np.array([0.5, 0.5, -0.5])),
+    ...     SquaredPenalty(y[:, None] * X, np.array([[0.5, 0.5, -0.5]]) / 3),
     ... )
     >>> learner.mean(learner.step(learner.init(4), X, y)).round(3)[:, [0, 2]]
     array([[0.537, 0.92 ],
@@ -63,44 +64,52 @@ class PenalisedSGD:
     """
 
     settings: Settings
-    form: SquaredPenalty
+    form: Penalty
 
-    FORM = SquaredPenalty
+    FORMS = ((SquaredPenalty, False), (SoftRatePenalty, False))
+
+    @cached_property
+    def pulls(self) -> FloatArray:
+        """What each row of D' adds to the gradient of each kinked function, shape (L, m, D)."""
+        return on_grid(self.form.weights[:, :, None] * self.form.rows)
 
     def init(self, n_columns: int) -> SGDState:
         """State before the first row: every column at the start."""
         theta = np.repeat(self.settings.start[:, None], n_columns, axis=1)
         return SGDState(0, theta, np.zeros_like(theta))
 
-    def step(self, state: SGDState, X: FloatArray, y: FloatArray, n_threads: int = 1) -> SGDState:
-        """State after the rows X (n, D) with labels y = ±1 (n,)."""
+    def step(
+        self, state: SGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1
+    ) -> SGDState:
+        """State after the rows X (n, D) with labels y = ±1 and relative weights."""
         s = self.settings
         arrays = state.theta.copy(), state.total.copy()
         args = (
-            np.ascontiguousarray(X), y, s.schedule.steps(state.k + 1, len(X)), state.k, LAWS[s.multipliers.law],
-            np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping, self.form.rows, self.form.pulls,
-            s.effective_penalty, s.start, s.robust,
+            np.ascontiguousarray(X), y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
+            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping,
+            np.ascontiguousarray(self.form.rows), self.form.weights, self.pulls, self.form.contrasts,
+            s.sharpness or 0.0, s.effective_penalty, s.start, s.robust,
         )  # fmt: skip
         kernels.on_threads(kernels.penalised_sgd, args, arrays, n_threads)
-        return SGDState(state.k + len(X), *arrays)
+        return SGDState(state.k + len(y), *arrays)
 
-    def reference_step(self, state: SGDState, x: FloatArray, y: float) -> SGDState:
+    def reference_step(self, state: SGDState, x: FloatArray, y: float, weight: float = 1.0) -> SGDState:
         """State after one row, in plain NumPy: the specification of ``step``."""
         s = self.settings
-        k = state.k + 1
-        theta = state.theta
-        step = s.schedule.steps(k, 1)[0] * s.multipliers.draw(state.k, 1, theta.shape[1])[0]
+        k, theta = state.k + 1, state.theta
+        step = s.schedule.steps(k, 1)[0] * weight * s.multipliers.draw(state.k, 1, theta.shape[1])[0]
         after = theta - s.damped(step, x) * (np.outer(x, s.loss.derivative(x @ theta, y)) + s.alpha * theta)
-        stiffness = 2.0 * s.effective_penalty * step
+        head, stiffness = kernels.HEAD_START, 2.0 * s.effective_penalty * step
         if s.robust:
-            head = kernels.HEAD_START
-            gradient = self.form.gradient((head * s.start[:, None] + state.total) / (head + state.k))
-            g = np.sum(gradient * after, axis=0)
-            pull = stiffness * g / (1.0 + stiffness * np.sum(gradient**2, axis=0))
+            point = (head * s.start[:, None] + state.total) / (head + state.k)
+            g, G = linearise(self.form, point, s.sharpness)
+            g = stiffness * (g + np.einsum("jdr,dr->jr", G, after - point))
+            system = np.eye(len(g)) + np.einsum("r,jdr,idr->rji", stiffness, G, G)
+            pull = np.linalg.solve(system, g.T[:, :, None])[:, :, 0].T
         else:
-            gradient = self.form.gradient(theta)
-            pull = stiffness * np.sum(gradient * theta, axis=0)
-        theta = after - pull * gradient
+            g, G = linearise(self.form, theta, s.sharpness)
+            pull = stiffness * g
+        theta = after - np.einsum("jr,jdr->dr", pull, G)
         return SGDState(k, theta, state.total + theta)
 
     def mean(self, state: SGDState) -> FloatArray:

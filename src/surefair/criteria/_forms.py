@@ -1,0 +1,211 @@
+"""The forms a constraint can take: slabs, or a penalty made of kinked functions. Learners know how to obey them.
+
+A form is data: vectors, or rows of the constraint set D' with weights. It is made once, from D', in the coordinates
+that the learner works in, dense or sparse.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from surefair.streams import FloatArray, is_sparse
+
+if TYPE_CHECKING:
+    from surefair.criteria._criterion import Rate
+
+
+class Members(NamedTuple):
+    """Who belongs to which group, in one or several sensitive columns."""
+
+    codes: NDArray[np.int64]  # (n, columns)
+    sizes: tuple[int, ...]  # groups in each column
+    weight: FloatArray  # (n,)
+
+    def centred(self) -> FloatArray:
+        """One column per constraint, shape (n, constraints).
+
+        Where a sensitive column has two groups, their code less its mean; otherwise the indicator of each group less
+        its share.
+        """
+        raw = [
+            code[:, None] == np.arange(size) if size > 2 else code[:, None]
+            for code, size in zip(self.codes.T, self.sizes, strict=True)
+        ]
+        Z = np.hstack([np.zeros((len(self.codes), 0)), *raw])
+        return np.asarray(Z - self.weight @ Z / self.weight.sum())
+
+    def indicators(self) -> FloatArray:
+        """One column per group of each sensitive column, shape (n, groups)."""
+        raw = [code[:, None] == np.arange(size) for code, size in zip(self.codes.T, self.sizes, strict=True)]
+        return np.hstack([np.zeros((len(self.codes), 0)), *raw])
+
+
+class Slabs(NamedTuple):
+    """The constraints |x̃ᵀθ| ≤ ε, one for each vector x̃."""
+
+    vectors: FloatArray  # (S, D); a vector of zeros constrains nothing
+
+    @classmethod
+    def on(cls, X: Any, y: FloatArray, members: Members, rates: tuple[Rate, ...]) -> Slabs:
+        """x̃ = mean of z x over the rows looked at: the covariance of group and margin is x̃ᵀθ."""
+        Z, vectors = members.centred(), []
+        for rate in rates:
+            part = np.flatnonzero(rate.looks_at(y))
+            c = members.weight[part]
+            vectors.append((X[part].T @ (c[:, None] * Z[part])).T / c.sum())
+        return cls(np.ascontiguousarray(np.vstack(vectors)))
+
+
+class SquaredPenalty(NamedTuple):
+    """The penalty R₂ Σⱼ gⱼ(θ)² with gⱼ(θ) = Σᵢ wⱼᵢ min(0, rᵢᵀθ): groups' mean margins on the wrong side, compared.
+
+    With a ``sharpness`` τ the kink is rounded: -log(1 + exp(-τm)) / τ stands for min(0, m).
+    """
+
+    rows: Any  # rᵢ = yᵢ xᵢ, shape (m, D), dense or sparse
+    weights: FloatArray  # (J, m)
+
+    @classmethod
+    def on(cls, X: Any, y: FloatArray, members: Members, rates: tuple[Rate, ...]) -> SquaredPenalty:
+        """wⱼᵢ = zⱼᵢ / n over the n rows that a rate looks at; rows that are all zeros never pull and are left out."""
+        Z, blocks = members.centred(), []
+        for rate in rates:
+            c = members.weight * rate.looks_at(y)
+            blocks.append((c[:, None] * Z / c.sum()).T)
+        weights = np.vstack(blocks)
+        some = np.flatnonzero(_not_zero(X) & weights.any(axis=0))
+        return cls(_scaled(X[some], y[some]), np.ascontiguousarray(weights[:, some]))
+
+    def terms(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Terms gⱼ, and their derivatives (J, L, …), of the values f (L, …) of the kinked functions: here the same."""
+        return f, np.broadcast_to(np.eye(len(f)).reshape(len(f), len(f), *[1] * (f.ndim - 1)), (len(f), *f.shape))
+
+    def bend(self, f: FloatArray, weights: FloatArray) -> FloatArray:
+        """Weighted sum of the terms' second derivatives in f, shape (L, L)."""
+        return np.zeros((len(f), len(f)))
+
+    @property
+    def contrasts(self) -> FloatArray:
+        """None: the kinked functions are the terms."""
+        return np.zeros((0, 0))
+
+
+class SoftRatePenalty(NamedTuple):
+    """The penalty R₂ Σ (ρ_a - ρ_b)² over pairs of groups, with soft rates ρ.
+
+    Where a rate conditions on the decision, its denominator moves with θ. Its soft version lets every row count with
+    its margin on the decided side: soft FDR = Σ over y = -1 of relu(xᵀθ) / Σ relu(xᵀθ), in each group. A group with no
+    row on that side has no soft rate, and pulls nothing.
+    """
+
+    rows: Any  # -x for decisions 1, x for decisions 0, so that min(0, rᵢᵀθ) is minus the margin; shape (m, D)
+    weights: FloatArray  # (2G, m): numerators of all groups, then their denominators
+    contrasts: FloatArray  # (J, G): (contrasts @ ρ)² adds up to all pairs of each column
+
+    @classmethod
+    def on(cls, X: Any, y: FloatArray, members: Members, rates: tuple[Rate, ...]) -> SoftRatePenalty:
+        """Soft rates of every group; all rows of D' count, as the decision is not known beforehand."""
+        (rate,) = rates
+        ((decision,), truths) = {d for _, d in rate.denominator}, [t for t, _ in rate.numerator]
+        some = np.flatnonzero(_not_zero(X) & (members.weight > 0.0))
+        part = (members.weight[:, None] * members.indicators()).T[:, some] / -members.weight.sum()
+        sign = np.full(len(some), -1.0 if decision == 1 else 1.0)
+        weights = np.vstack([part * np.isin(y[some] > 0.0, truths), part])
+        return cls(_scaled(X[some], sign), weights, _all_pairs(members.sizes))
+
+    def terms(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Terms, and their derivatives (J, L, …), of the values f (L, …) of numerators and denominators."""
+        rho, inverse = self._rates(f)
+        C = self.contrasts
+        return C @ rho, np.concatenate(
+            [np.einsum("jz,z...->jz...", C, inverse), -np.einsum("jz,z...->jz...", C, rho * inverse)], axis=1
+        )
+
+    def bend(self, f: FloatArray, weights: FloatArray) -> FloatArray:
+        """Weighted sum of the terms' second derivatives in f, shape (L, L)."""
+        rho, inverse = self._rates(f)
+        mixed, last = np.diag(weights @ self.contrasts * inverse**2), np.diag(rho)
+        return np.block([[np.zeros_like(mixed), -mixed], [-mixed, 2.0 * last @ mixed]])
+
+    def _rates(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Soft rates, and the inverses of their denominators; 0 where a denominator is."""
+        above, below = np.split(f, 2)
+        inverse = np.divide(1.0, below, out=np.zeros_like(below), where=below > 0.0)
+        return above * inverse, inverse
+
+
+Penalty = SquaredPenalty | SoftRatePenalty
+Form = Slabs | Penalty
+
+
+def kinked(form: Penalty, theta: FloatArray, sharpness: float | None) -> tuple[FloatArray, FloatArray]:
+    """Values Σᵢ wᵢ min(0, rᵢᵀθ) at each column of θ, shape (L, columns), and how far each row is on the wrong side.
+
+    The latter, shape (m, columns), is the derivative of min(0, m): 0 or 1 at a kink's sides and 0 on it.
+
+    Examples
+    --------
+    >>> form = SquaredPenalty(np.array([[1.0], [-2.0]]), np.array([[0.5, 0.5]]))
+    >>> kinked(form, np.array([[3.0, -1.0]]), None)
+    (array([[-3. , -0.5]]), array([[0., 1.], [1., 0.]]))
+    """
+    margin = form.rows @ theta
+    if sharpness is None:
+        return form.weights @ np.minimum(0.0, margin), (margin < 0.0).astype(np.float64)
+    return form.weights @ -np.logaddexp(0.0, -sharpness * margin) / sharpness, expit(-sharpness * margin)
+
+
+def linearise(form: Penalty, theta: FloatArray, sharpness: float | None) -> tuple[FloatArray, FloatArray]:
+    """Terms gⱼ (J, columns) and their gradients (J, D, columns) at each column of θ."""
+    f, side = kinked(form, theta, sharpness)
+    g, slopes = form.terms(f)
+    pulls = np.stack([form.rows.T @ (w[:, None] * side) for w in form.weights])  # (L, D, columns)
+    return g, np.einsum("jl...,ld...->jd...", slopes, pulls)
+
+
+def on_grid(A: FloatArray) -> FloatArray:
+    """Round each column (…, rows, columns) to multiples of a power of two, so coarse that sums of rows are exact.
+
+    Which rows pull changes with θ; sums that are exact in any order let a kernel add and remove single rows for ever
+    and still hold, to the last bit, what a fresh sum would give.
+
+    Examples
+    --------
+    >>> A = on_grid(np.random.default_rng(0).normal(size=(1000, 1)))
+    >>> bool(A.sum() == A[::-1].cumsum()[-1] == A[:500].sum() + A[500:].sum())
+    True
+    """
+    largest = np.abs(A).sum(axis=-2, keepdims=True)
+    grid = 2.0 ** (np.ceil(np.log2(np.where(largest > 0.0, largest, 1.0))) - 52)
+    return np.asarray(np.rint(A / grid) * grid)
+
+
+def _all_pairs(sizes: tuple[int, ...]) -> FloatArray:
+    """Matrix C with ‖Cρ‖² = Σ (ρ_a - ρ_b)² over the pairs of groups of each column: Helmert's, scaled.
+
+    Examples
+    --------
+    >>> _all_pairs((2,))
+    array([[ 1., -1.]])
+    """
+    C = np.zeros((sum(size - 1 for size in sizes), sum(sizes)))
+    row = first = 0
+    for size in sizes:
+        for j in range(1, size):
+            C[row, first : first + j], C[row, first + j] = 1.0, -j
+            C[row] *= np.sqrt(size / (j * (j + 1)))
+            row += 1
+        first += size
+    return C
+
+
+def _not_zero(X: Any) -> NDArray[np.bool_]:
+    return np.asarray(abs(X).sum(axis=1)).ravel() > 0.0
+
+
+def _scaled(X: Any, by: FloatArray) -> Any:
+    return X.multiply(by[:, None]).tocsr() if is_sparse(X) else by[:, None] * X

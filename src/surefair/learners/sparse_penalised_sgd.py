@@ -1,0 +1,121 @@
+"""Stochastic gradient descent with a penalty, for sparse rows: the algorithm of ``penalised_sgd.py``, kept differently.
+
+A row touches few features, but the penalty's gradient touches all that the rows of D' have. So the two parts of θ are
+kept apart, θ = a w + Rᵀζ, with R the rows of D': a row of the stream changes w, the penalty changes the m numbers ζ.
+What it needs to know are margins of the rows of D', and these are carried along through the Gram matrix of D'. The work
+per row and replicate is proportional to the non-zero features and the rows of D', whatever the number of features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csc_matrix
+
+from surefair import kernels
+from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, on_grid
+from surefair.learners._settings import Settings
+from surefair.learners.penalised_sgd import PenalisedSGD, SGDState
+from surefair.multipliers import LAWS
+from surefair.streams import FloatArray
+
+
+class SparseSGDState(NamedTuple):
+    """Fit (column 0) and replicates after k rows; D features, m rows of D', R columns."""
+
+    k: int
+    w: FloatArray  # (D, R)
+    U: FloatArray  # (D, R)
+    scalars: FloatArray  # (2, R): a, A
+    zeta: FloatArray  # (m, R): θ = a w + Rᵀζ
+    Z: FloatArray  # (m, R): Σθ = A w + U + RᵀZ
+    mu: FloatArray  # (m, R): R θ
+    S: FloatArray  # (m, R): R Σθ
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePenalisedSGD:
+    """The learner for criteria that constrain by a penalty, where rows are sparse.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> from surefair.losses import LOSSES
+    >>> from surefair.multipliers import Multipliers
+    >>> from surefair.schedules import PolynomialDecay
+    >>> X, y = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]]), np.array([1.0, -1.0, 1.0])
+    >>> learner = SparsePenalisedSGD(
+    ...     Settings(LOSSES["log_loss"], 1e-4, 0.0, 2.0, None, PolynomialDecay(1.0, 0.6), Multipliers("two_point", 0),
+    ...              start=np.zeros(2), robust=False),
+    ...     SquaredPenalty(csr_matrix(y[:, None] * X), np.array([[0.5, 0.5, -0.5]]) / 3),
+    ... )
+    >>> learner.mean(learner.step(learner.init(4), csr_matrix(X), y)).round(3)[:, [0, 2]]
+    array([[0.537, 0.92 ],
+           [1.141, 2.16 ]])
+    """
+
+    settings: Settings
+    form: Penalty
+
+    FORMS = ((SquaredPenalty, True), (SoftRatePenalty, True))
+
+    @cached_property
+    def pulls(self) -> FloatArray:
+        """What each row of D' adds to the margins of all of them, by each kinked function, shape (L, m, m)."""
+        gram = (self.form.rows @ self.form.rows.T).toarray()
+        return on_grid(self.form.weights[:, :, None] * gram)
+
+    @cached_property
+    def plain(self) -> PenalisedSGD:
+        """The same learner, for states kept plainly."""
+        return PenalisedSGD(self.settings, self.form)
+
+    def init(self, n_columns: int) -> SparseSGDState:
+        """State before the first row: every column at the start."""
+        return self._kept(self.plain.init(n_columns))
+
+    def step(
+        self, state: SparseSGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1
+    ) -> SparseSGDState:
+        """State after the sparse rows X (n, D) with labels y = ±1 and relative weights."""
+        s, by_column = self.settings, csc_matrix(self.form.rows)
+        arrays = tuple(array.copy() for array in state[1:])
+        args = (
+            X.indptr, X.indices, X.data, y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
+            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping,
+            by_column.indptr, by_column.indices, by_column.data, self.form.rows @ s.start, self.form.weights,
+            self.pulls, self.form.contrasts, s.sharpness or 0.0, s.effective_penalty, s.robust,
+        )  # fmt: skip
+        kernels.on_threads(kernels.penalised_sgd_sparse, args, arrays, n_threads)
+        return SparseSGDState(state.k + len(y), *arrays)
+
+    def reference_step(self, state: SparseSGDState, x: FloatArray, y: float, weight: float = 1.0) -> SparseSGDState:
+        """State after one row, in plain NumPy: the specification of ``step``."""
+        return self._kept(self.plain.reference_step(self._plain(state), x, y, weight))
+
+    def mean(self, state: SparseSGDState) -> FloatArray:
+        """Averaged iterates θ̄, shape (D, R); before the first row, the start."""
+        return self.plain.mean(self._plain(state))
+
+    def merge(self, state: SparseSGDState, other: SparseSGDState) -> SparseSGDState:
+        """State of two shards: averages, and iterates, weighted by rows."""
+        return self._kept(self.plain.merge(self._plain(state), self._plain(other)))
+
+    def _plain(self, state: SparseSGDState) -> SGDState:
+        """Iterates and their sums, put together."""
+        (a, A), R = state.scalars, self.form.rows.T
+        return SGDState(state.k, a * state.w + R @ state.zeta, A * state.w + state.U + R @ state.Z)
+
+    def _kept(self, plain: SGDState) -> SparseSGDState:
+        """State with ζ = Z = 0."""
+        k, theta, total = plain
+        scalars, zeros = np.zeros((2, theta.shape[1])), np.zeros((len(self.pulls[0]), theta.shape[1]))
+        scalars[0] = 1.0
+        R = self.form.rows
+        return SparseSGDState(k, theta, total, scalars, zeros, zeros, R @ theta, R @ total)
+
+
+LEARNER = SparsePenalisedSGD

@@ -1,0 +1,602 @@
+"""Many groups, several sensitive columns, their intersections, and groups that come late.
+
+Every group that came in comes out, with its counts; the same rows give the same bits however they are cut.
+"""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import surefair as sf
+from surefair import CRITERIA, FairClassifier, PolynomialDecay
+from surefair.criteria import Slabs
+
+N_CONSTRAINT = 150
+DECAY = PolynomialDecay(0.1, 0.6)
+NAMES = {2: ["f", "m"], 3: ["a", "b", "c"], 5: ["Black", "Asian", "White", "other", "Äther"]}
+SHAPES = {"K=2": (2,), "K=3": (3,), "K=5": (5,), "two columns": (2, 3)}
+
+
+class Rows(NamedTuple):
+    X: Any
+    y: Any
+    z: Any  # one plain column, or a dict of columns
+
+    @property
+    def n(self):
+        return len(self.y)
+
+    def part(self, low, high=None):
+        z = (
+            {name: column[low:high] for name, column in self.z.items()}
+            if isinstance(self.z, dict)
+            else self.z[low:high]
+        )
+        return Rows(self.X[low:high], self.y[low:high], z)
+
+    def named(self):
+        """The groups as a dict of columns, whatever they are."""
+        return self.z if isinstance(self.z, dict) else {None: self.z}
+
+
+def population(sizes=(2,), n=600, seed=0):
+    """Rows of groups that differ in features and labels, every group often enough to be compared."""
+    rng = np.random.default_rng([seed, *sizes])
+    codes = np.stack([rng.permutation(np.arange(n) % size) for size in sizes], axis=1)
+    X = rng.normal(size=(n, 6)) + 0.4 * codes.sum(axis=1, keepdims=True) * [1.0, 0.5, 0.0, 0.0, 0.0, 0.0]
+    noise = (1.0 + codes[:, 0]) * rng.normal(size=n)
+    y = np.where(X @ [1.0, 0.5, 0.3, 0.2, -0.2, 0.1] + noise > 0.7, "yes", "no")
+    columns = [np.array(NAMES[size])[code] for size, code in zip(sizes, codes.T, strict=True)]
+    return Rows(X, y, columns[0] if len(sizes) == 1 else dict(zip(["sex", "race"], columns, strict=True)))
+
+
+def make(criterion="demographic_parity", **parameters):
+    chosen = {"n_replicates": 4, "n_constraint": N_CONSTRAINT, "random_state": 0} | parameters
+    return FairClassifier(criterion, **chosen)
+
+
+def train(clf, rows, method="fit", **more):
+    return getattr(clf, method)(rows.X, rows.y, sensitive_features=rows.z, **more)
+
+
+def feed(clf, rows, cuts=()):
+    for low, high in pairwise([0, *cuts, rows.n]):
+        train(
+            clf, rows.part(low, high), "partial_fit", **({} if hasattr(clf, "classes_") else {"classes": ["no", "yes"]})
+        )
+    return clf
+
+
+def ask(clf, rows, **question):
+    return clf.fairness_interval(rows.X, rows.y, sensitive_features=rows.z, **question)
+
+
+def thetas(clf):
+    """θ of the fit and of each replicate, intercept last."""
+    coef = np.vstack([clf.coef_, clf.coef_replicates_])
+    return np.column_stack([coef, np.append(clf.intercept_, clf.intercept_replicates_)])
+
+
+def bits(clf):
+    """All that was learnt, and all groups with their counts."""
+    return clf.n_rows_, thetas(clf).tobytes(), counts(clf)
+
+
+def counts(clf):
+    return clf.group_counts_.to_dict("list")
+
+
+def by_name(clf):
+    """The table of counts as a dict from group to its numbers."""
+    table = clf.group_counts_
+    return {row["group"]: (row["n"], row["n_constraint"], row["constrained"]) for row in table.to_dict("records")}
+
+
+@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
+def rows(request):
+    return population(request.param)
+
+
+each_criterion = pytest.mark.parametrize("criterion", CRITERIA)
+each_step_size = pytest.mark.parametrize("step_size", ["auto", DECAY], ids=["auto", "decay"])
+each_training = pytest.mark.parametrize("method", ["fit", "partial_fit"])
+
+
+# -- Many groups, several columns --------------------------------------------------------------------------------------
+
+
+@each_criterion
+@each_step_size
+def test_a_stream_in_any_cutting_is_one_pass(rows, criterion, step_size):
+    whole = bits(feed(make(criterion, step_size=step_size), rows))
+    for cuts in [(150,), (1, 40, 149, 151, 400), range(7, 600, 43)]:
+        assert bits(feed(make(criterion, step_size=step_size), rows, cuts)) == whole
+
+
+@each_criterion
+def test_a_stream_sets_apart_its_first_rows(rows, criterion):
+    apart, rest = rows.part(0, N_CONSTRAINT), rows.part(N_CONSTRAINT)
+    given = train(make(criterion), rest, constraint_set=tuple(apart))
+    assert thetas(feed(make(criterion), rows)).tobytes() == thetas(given).tobytes()
+
+
+@each_criterion
+@pytest.mark.parametrize("stop", [60, N_CONSTRAINT, 333], ids=["while D' fills", "when D' is full", "later"])
+def test_going_on_after_load_equals_never_having_stopped(rows, criterion, stop, tmp_path):
+    sf.save(feed(make(criterion), rows.part(0, stop)), tmp_path / "clf.npz")
+    clf = sf.load(tmp_path / "clf.npz")
+    assert counts(clf) == counts(feed(make(criterion), rows.part(0, stop)))
+    feed(clf, rows.part(stop))
+    whole = feed(make(criterion), rows)
+    assert bits(clf) == bits(whole)
+    assert ask(clf, rows) == ask(whole, rows)
+
+
+@each_criterion
+def test_a_merged_fit_is_the_mean_weighted_by_rows(rows, criterion):
+    apart = tuple(rows.part(0, N_CONSTRAINT))
+    one, two = (
+        train(make(criterion, random_state=seed), part, constraint_set=apart)
+        for seed, part in enumerate([rows.part(150, 300), rows.part(300)])
+    )
+    expected = (thetas(one) + 2.0 * thetas(two)) / 3.0
+    n = [sum(pair) for pair in zip(counts(one)["n"], counts(two)["n"], strict=True)]
+    one.merge(two)
+    np.testing.assert_allclose(thetas(one), expected, rtol=1e-9, atol=1e-14)
+    assert counts(one)["n"] == n
+    assert counts(one)["n_constraint"] == counts(two)["n_constraint"]
+    assert one.n_rows_ == 450
+
+
+@each_criterion
+def test_every_group_comes_out_with_its_counts(rows, criterion):
+    for clf in (train(make(criterion), rows), feed(make(criterion), rows, [77, 300])):
+        table = clf.group_counts_
+        apart = rows.part(0, 120 if clf.n_rows_ == 480 else N_CONSTRAINT)
+        assert ("column" in table) == isinstance(rows.z, dict)
+        for name, column in rows.named().items():
+            part = table if name is None else table[table["column"] == name]
+            groups, n = np.unique(column, return_counts=True)
+            assert part["group"].tolist() == groups.tolist()
+            assert part["n"].tolist() == n.tolist()
+            assert part["n"].sum() == 600
+            assert part["n_constraint"].tolist() == np.unique(apart.named()[name], return_counts=True)[1].tolist()
+        assert table["constrained"].all()
+
+
+def test_rows_of_a_given_constraint_set_are_counted_apart(rows):
+    table = train(make(), rows.part(200), constraint_set=tuple(rows.part(0, 200))).group_counts_
+    columns = len(rows.named())
+    assert table["n"].sum() == 400 * columns
+    assert table["n_constraint"].sum() == 200 * columns
+
+
+@pytest.mark.parametrize("seen", [1, 3, 149, 150, 151])
+def test_groups_are_counted_from_the_first_row_on(rows, seen):
+    table, columns = feed(make(), rows.part(0, seen)).group_counts_, len(rows.named())
+    assert table["n"].sum() == seen * columns
+    assert table["n_constraint"].sum() == min(seen, N_CONSTRAINT) * columns
+
+
+def test_without_a_criterion_no_group_is_constrained(rows):
+    table = train(make(None), rows).group_counts_
+    assert not table["constrained"].any()
+    assert table["n"].sum() == 600 * len(rows.named())
+
+
+def test_without_groups_there_is_nothing_to_count():
+    rows = population()
+    clf = make().fit(rows.X, rows.y)
+    assert clf.groups_ is None
+    assert not hasattr(clf, "group_counts_")
+    assert "FairClassifier" in clf._repr_html_()  # notebooks call it, and it looks at every attribute
+    with pytest.raises(AttributeError, match="no groups to count"):
+        clf.group_counts_
+
+
+def test_groups_are_an_array_for_a_plain_column_and_a_dict_for_named_ones():
+    plain, two = population((3,)), population((2, 3))
+    assert train(make(), plain).groups_.tolist() == ["a", "b", "c"]
+    found = train(make(), plain._replace(z={"race": plain.z})).groups_
+    assert {name: groups.tolist() for name, groups in found.items()} == {"race": ["a", "b", "c"]}
+    found = train(make(), two).groups_
+    assert {name: groups.tolist() for name, groups in found.items()} == {"sex": ["f", "m"], "race": ["a", "b", "c"]}
+
+
+FRAMES = {"dict": dict, "pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": lambda z: pl.DataFrame(z).to_arrow()}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_columns_may_come_in_a_dict_or_any_frame(kind):
+    rows = population((2, 3))
+    clf, plain = feed(make(), rows._replace(z=FRAMES[kind](rows.z))), feed(make(), rows)
+    assert bits(clf) == bits(plain)
+    assert ask(clf, rows._replace(z=FRAMES[kind](rows.z))) == ask(plain, rows)
+
+
+def test_the_name_of_a_single_column_does_not_matter():
+    rows = population((3,))
+    named = feed(make(), rows._replace(z={"race": rows.z}))
+    assert thetas(named).tobytes() == thetas(feed(make(), rows)).tobytes()
+    mixed = feed(make(), rows.part(0, 300)._replace(z={"race": rows.z[:300]}))
+    assert bits(feed(mixed, rows.part(300))) == bits(named)  # plain, where a name was declared
+    assert ask(mixed, rows) == ask(named, rows._replace(z={"race": rows.z}))
+
+
+def covariances(clf, rows):
+    """Covariances of every group's indicator (of two, one) and the margin, for the fit and each replicate."""
+    margin = np.column_stack([rows.X, np.ones(rows.n)]) @ thetas(clf).T
+    found = []
+    for column in rows.named().values():
+        groups = np.unique(column)
+        for group in groups if len(groups) > 2 else groups[1:]:
+            member = column == group
+            found.append((member - member.mean()) @ margin / rows.n)
+    return np.abs(found)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.01])
+@pytest.mark.parametrize("parameters", [{}, {"loss": "squared_error"}, {"step_size": DECAY}], ids=str)
+def test_fit_and_replicates_keep_to_every_slab(rows, tolerance, parameters):
+    apart, parameters = rows.part(0, N_CONSTRAINT), {"n_replicates": 20} | parameters
+    free, fair = feed(make(None, **parameters), rows), feed(make(tolerance=tolerance, **parameters), rows)
+    assert covariances(free, apart).max(axis=0).min() > 0.02  # so the constraint has something to do
+    assert covariances(fair, apart).max() <= tolerance + 1e-9
+
+
+PENALTIES = {
+    "false_positive_rate": 100.0,
+    "false_negative_rate": 100.0,
+    "error_rate": 300.0,
+    "equalized_odds": 100.0,
+    "false_omission_rate": 20.0,
+    "false_discovery_rate": 20.0,
+}
+
+
+@pytest.mark.parametrize("criterion", PENALTIES)
+@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=str)
+def test_a_penalty_pulls_many_groups_together(criterion, shape):
+    # what is enforced is a soft version on D', so that is where it must show
+    rows = population(shape, n=4000)
+    gaps = []
+    for penalty in (0.0, PENALTIES[criterion]):
+        clf = train(make(criterion, penalty=penalty, n_constraint=800, n_replicates=2), rows)
+        form = clf._fit.learner.form
+        terms, _ = sf.criteria.linearise(form, clf._fit.learner.mean(clf._fit.state)[:, :1], None)
+        gaps.append(np.sum(terms**2))
+    assert gaps[1] < 0.3 * gaps[0]
+
+
+def test_every_criterion_can_be_measured_whichever_was_enforced(rows):
+    for enforced in ("demographic_parity", "false_discovery_rate"):
+        clf = train(make(enforced), rows)
+        for metric in [*CRITERIA, *(f"{name}_ratio" for name in CRITERIA)]:
+            interval = ask(clf, rows, metric=metric)
+            assert interval.metric == metric
+            assert 0.0 <= interval.low <= interval.high <= 1.0
+            groups = {(row.get("column"), row["group"]) for row in interval.by_group.to_dict("records")}
+            assert groups == {(name, group) for name, z in rows.named().items() for group in np.unique(z)}
+            assert interval.pair[0] in rows.named()[interval.column]
+            assert interval.pair[1] in rows.named()[interval.column]
+
+
+def test_a_criterion_that_penalises_has_a_form_of_its_own():
+    assert {name for name, criterion in CRITERIA.items() if criterion.form is not Slabs} == set(PENALTIES)
+
+
+# -- Intersections -----------------------------------------------------------------------------------------------------
+
+
+def test_an_intersection_is_a_further_column():
+    rows = population((2, 3))
+    together = np.array([f"{sex} × {race}" for sex, race in zip(*rows.z.values(), strict=True)])
+    by_hand = rows._replace(z=rows.z | {"sex × race": together})
+    for criterion in CRITERIA:
+        clf, expected = feed(make(criterion, intersections=True), rows, [70, 200]), feed(make(criterion), by_hand)
+        assert bits(clf) == bits(expected)
+        assert ask(clf, rows) == ask(expected, by_hand)
+    assert list(clf.groups_) == ["sex", "race", "sex × race"]
+    assert clf.groups_["sex × race"].tolist() == sorted(set(together.tolist()))
+
+
+def test_intersections_after_save_and_load(tmp_path):
+    rows = population((2, 3))
+    for stop in (60, 300):
+        sf.save(feed(make(intersections=True), rows.part(0, stop)), tmp_path / "clf.npz")
+        clf = feed(sf.load(tmp_path / "clf.npz"), rows.part(stop))
+        assert bits(clf) == bits(feed(make(intersections=True), rows))
+
+
+# -- Columns by name ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("intersections", [False, True])
+@pytest.mark.parametrize("seen", [80, 300], ids=["while D' fills", "later"])
+def test_columns_are_found_by_name_in_any_order(intersections, seen):
+    rows = population((2, 3))
+    turned = rows._replace(z={name: rows.z[name] for name in ("race", "sex")})
+    clf = feed(feed(make(intersections=intersections), rows.part(0, seen)), turned.part(seen))
+    expected = feed(make(intersections=intersections), rows)
+    assert bits(clf) == bits(expected)
+    assert ask(clf, turned) == ask(expected, rows)
+    apart = tuple(turned.part(0, 200))
+    given = train(make(intersections=intersections), rows.part(200), constraint_set=apart)
+    same = train(make(intersections=intersections), rows.part(200), constraint_set=tuple(rows.part(0, 200)))
+    assert bits(given) == bits(same)
+
+
+def refused(clf, message, arguments, method="partial_fit"):
+    """The call is refused, and nothing has changed."""
+    before = bits(clf) if hasattr(clf, "classes_") else vars(clf).copy()
+    with pytest.raises(ValueError, match=message):
+        getattr(clf, method)(**arguments)
+    assert (bits(clf) if hasattr(clf, "classes_") else vars(clf)) == before
+
+
+DECLARED = "sensitive_features must be the columns 'sex', 'race' by name, as at first; received "
+OTHER_COLUMNS = {
+    "one is missing": (lambda z: {"sex": z["sex"]}, DECLARED + "the columns 'sex' by name"),
+    "one too many": (lambda z: z | {"age": z["sex"]}, DECLARED + "the columns 'sex', 'race', 'age' by name"),
+    "another name": (lambda z: {"sex": z["sex"], "Race": z["race"]}, DECLARED + "the columns 'sex', 'Race' by name"),
+    "a plain column": (lambda z: z["sex"], DECLARED + "one plain column"),
+    "no names": (lambda z: np.column_stack([*z.values()]), r"several columns without names, shape \(60, 2\)"),
+    "no columns": (lambda z: {}, "holds no column"),
+    "lengths": (lambda z: {"sex": z["sex"], "race": z["race"][1:]}, "sex has 60, race has 59"),
+    "too short": (lambda z: {name: column[1:] for name, column in z.items()}, "X has 60, sensitive_features has 59"),
+    "another type": (lambda z: z | {"race": np.arange(60) % 3}, "'race' group columns are of different types"),
+    "missing values": (lambda z: z | {"race": pd.Series([*z["race"][:59], None])}, r"'race' group .*row 59\)"),
+}
+
+
+@pytest.mark.parametrize("seen", [80, 300], ids=["while D' fills", "later"])
+@pytest.mark.parametrize("case", OTHER_COLUMNS)
+def test_other_columns_than_at_first_are_refused(seen, case):
+    change, message = OTHER_COLUMNS[case]
+    rows = population((2, 3))
+    clf, batch = feed(make(), rows.part(0, seen)), rows.part(300, 360)
+    arguments = {"X": batch.X, "y": batch.y, "sensitive_features": change(batch.z)}
+    refused(clf, message, arguments)
+    refused(clf, message, arguments, "fairness_interval")
+    assert bits(feed(clf, rows.part(seen))) == bits(feed(make(), rows))
+
+
+@each_training
+def test_a_constraint_set_has_the_same_columns(method):
+    rows = population((2, 3))
+    apart = rows.part(0, 100)
+    for z in (apart.z["sex"], {"sex": apart.z["sex"]}, apart.z | {"age": apart.z["sex"]}):
+        with pytest.raises(ValueError, match="constraint_set: sensitive_features must be the columns 'sex', 'race'"):
+            train(make(), rows.part(100), method, constraint_set=(apart.X, apart.y, z))
+
+
+# -- Groups that come late ---------------------------------------------------------------------------------------------
+
+
+def with_late(rows, row, group, column=None):
+    """The same rows with another group from a row on, every third row."""
+    z = {name: values.astype("U9") for name, values in rows.named().items()}
+    z[column][row::3] = group
+    return rows._replace(z=z if isinstance(rows.z, dict) else z[None])
+
+
+def test_a_late_group_is_told_counted_and_measured_but_not_constrained():
+    rows = population((3,))
+    late = with_late(rows, 400, "aa")  # it sorts between the others
+    clf = feed(make(), late.part(0, 350))
+    with pytest.warns(UserWarning, match="^Group 'aa' first appeared when the constraint set was complete") as told:
+        train(clf, late.part(350), "partial_fit")
+    assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]  # it points at the caller's line
+    assert clf.groups_.tolist() == ["a", "aa", "b", "c"]
+    assert by_name(clf)["aa"] == (67, 0, False)
+    assert [by_name(clf)[group][2] for group in "abc"] == [True, True, True]
+    assert sum(n for n, _, _ in by_name(clf).values()) == 600
+    assert thetas(clf).tobytes() == thetas(feed(make(), rows)).tobytes()
+    interval = ask(clf, late)
+    assert interval.by_group["group"].tolist() == ["a", "aa", "b", "c"]
+    assert interval.by_group["n"].tolist() == [int(np.sum(late.z == group)) for group in ["a", "aa", "b", "c"]]
+    train(clf, late, "partial_fit")  # it is told once
+
+
+def test_a_late_group_of_one_of_several_columns_is_named_with_its_column():
+    rows = population((2, 3))
+    late = with_late(rows, 400, "x", "sex")
+    clf = feed(make(intersections=True), late.part(0, 400))
+    with pytest.warns(UserWarning, match="Groups 'x' of 'sex', 'x × a' of 'sex × race', .* first appeared when"):
+        train(clf, late.part(400), "partial_fit")
+    table = clf.group_counts_
+    assert table[~table["constrained"]]["group"].tolist() == ["x", "x × a", "x × b", "x × c"]
+    assert table.groupby("column")["n"].sum().to_dict() == {"sex": 600, "race": 600, "sex × race": 600}
+    assert thetas(clf).tobytes() == thetas(feed(make(intersections=True), rows)).tobytes()
+
+
+@pytest.mark.filterwarnings("ignore:Group")
+def test_a_late_group_survives_save_and_load(tmp_path):
+    late = with_late(with_late(population((3,)), 300, "A"), 500, "z")
+    clf = feed(make(), late.part(0, 400), [250])
+    sf.save(clf, tmp_path / "clf.npz")
+    again = sf.load(tmp_path / "clf.npz")
+    assert bits(again) == bits(clf)
+    assert again.groups_.tolist() == ["A", "a", "b", "c"]
+    assert bits(feed(again, late.part(400), [50])) == bits(feed(make(), late, [250, 400, 450]))
+    assert ask(again, late) == ask(feed(make(), late, [250]), late)
+
+
+@pytest.mark.filterwarnings("ignore:Group")
+def test_shards_with_different_late_groups_merge():
+    rows = population((3,))
+    apart = tuple(rows.part(0, N_CONSTRAINT))
+    shards = with_late(rows.part(150, 400), 100, "A"), with_late(rows.part(400), 100, "bb")
+    one, two = (
+        train(train(make(random_state=i), shard.part(0, 100), constraint_set=apart), shard.part(100), "partial_fit")
+        for i, shard in enumerate(shards)
+    )
+    both = [np.concatenate(columns) for columns in zip(*shards, strict=True)]
+    for merged, other in ((one, two), (two, one)):
+        before = bits(other)
+        merged = copy.deepcopy(merged).merge(other)
+        assert merged.groups_.tolist() == ["A", "a", "b", "bb", "c"]
+        assert [by_name(merged)[group][0] for group in merged.groups_] == [
+            int(np.sum(both[2] == g)) for g in merged.groups_
+        ]
+        assert [by_name(merged)[group][2] for group in merged.groups_] == [False, True, True, False, True]
+        assert bits(other) == before
+        assert ask(merged, Rows(*both)).by_group["group"].tolist() == merged.groups_.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:Group")
+def test_a_refused_batch_brings_no_group():
+    rows = population((3,))
+    clf, batch = feed(make(), rows.part(0, 300)), with_late(rows.part(300, 360), 0, "new")
+    refused(clf, "label column contains", {"X": batch.X, "y": batch.X[:, 0] > 0, "sensitive_features": batch.z})
+    refused(clf, "contains NaN", {"X": np.nan * batch.X, "y": batch.y, "sensitive_features": batch.z})
+    assert clf.groups_.tolist() == ["a", "b", "c"]
+    assert bits(feed(clf, rows.part(300))) == bits(feed(make(), rows))
+
+
+@pytest.mark.parametrize("intersections", [False, True])
+@pytest.mark.parametrize("stop", [None, 30, 90])
+def test_a_group_may_come_while_the_constraint_set_fills_wherever_it_sorts(intersections, stop, tmp_path):
+    rows = population((2, 3))
+    rows.z["sex"] = rows.z["sex"].astype("U9")
+    rows.z["race"] = np.where(np.arange(600) < 60, "c", rows.z["race"])  # at first of one race
+    rows.z["sex"][70::4] = "A"  # sorts before the others, and comes later
+    clf = make(intersections=intersections)
+    for low, high in pairwise([0, 20, 65, 100, 400, 600]):
+        train(clf, rows.part(low, high), "partial_fit", **({"classes": ["no", "yes"]} if low == 0 else {}))
+        if stop is not None and low <= stop < high:
+            sf.save(clf, tmp_path / "clf.npz")
+            clf = sf.load(tmp_path / "clf.npz")
+    assert bits(clf) == bits(feed(make(intersections=intersections), rows))
+    assert clf.groups_["sex"].tolist() == ["A", "f", "m"]
+    assert clf.group_counts_["constrained"].all()
+
+
+def test_a_group_that_only_the_evaluation_rows_have_is_measured_and_told():
+    rows = population((3,))
+    clf = train(make(), rows)
+    before = bits(clf)
+    interval = ask(clf, with_late(rows, 0, "new"))
+    assert interval.by_group["group"].tolist() == ["a", "b", "c", "new"]
+    assert interval.by_group["n"].tolist()[-1] == 200
+    assert "Group 'new' first appeared in these rows." in interval.sentence
+    assert bits(clf) == before
+    assert "first appeared" not in ask(clf, rows).sentence
+
+
+def test_a_group_without_evaluation_rows_is_kept():
+    rows = population((5,))
+    clf = train(make(), rows)
+    some = rows.z != "other"
+    interval = ask(clf, Rows(rows.X[some], rows.y[some], rows.z[some]))
+    assert interval.by_group["group"].tolist() == sorted(NAMES[5])
+    assert interval.by_group.set_index("group").loc["other", ["n", "low", "high"]].tolist() == [0, 0.0, 1.0]
+    assert (interval.low, interval.high) == (pytest.approx(interval.low), 1.0)
+    assert interval.reason.startswith("group 'other' has no evaluation row")
+
+
+# -- Bad input ---------------------------------------------------------------------------------------------------------
+
+
+def one_row(z):
+    """A group that has a single row, late."""
+    return np.where(np.arange(len(z)) == 500, "lonely", z)
+
+
+BAD_GROUPS = {
+    "a group of one row": (one_row, "no row of group 'lonely'. Shuffle the rows, raise n_constraint, .*merge small"),
+    "a thousand values": (lambda z: np.arange(len(z)) / 3.0, "holds 600 different values.*at most 100 .*pandas.cut"),
+    "one group": (lambda z: np.full(len(z), "a"), "group column holds 1 group only, 'a', and two or more are needed"),
+    "two columns without names": (
+        lambda z: np.column_stack([z, z]),
+        "several columns without names.*data frame or a dict",
+    ),
+    "a constant column": (
+        lambda z: {"race": z, "country": np.full(len(z), "US")},
+        "sensitive column 'country' holds 1 group only, 'US'.*Drop the column",
+    ),
+    "a column of numbers": (
+        lambda z: {"race": z, "income": np.linspace(0, 1, len(z))},
+        "sensitive column 'income' holds 600 different values.*Bin numbers",
+    ),
+    "a declared category of nobody": (
+        lambda z: pd.Series(pd.Categorical(z, categories=["a", "b", "c", "d"])),
+        "no row of group 'd'",
+    ),
+}
+
+
+@each_training
+@each_step_size
+@pytest.mark.parametrize("case", BAD_GROUPS)
+def test_groups_that_cannot_be_constrained_are_refused(method, step_size, case):
+    change, message = BAD_GROUPS[case]
+    rows, clf = population((3,)), make(step_size=step_size)
+    refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": change(rows.z)}, method)
+    assert bits(train(clf, rows, method)) == bits(train(make(step_size=step_size), rows, method))
+
+
+@pytest.mark.parametrize("case", BAD_GROUPS)
+def test_a_bad_fit_leaves_the_fit_before(case):
+    change, message = BAD_GROUPS[case]
+    rows = population((3,))
+    clf = train(make(), rows)
+    refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": change(rows.z)}, "fit")
+
+
+def test_while_the_constraint_set_fills_a_refusal_changes_nothing():
+    rows = population((3,))
+    lonely = np.where(np.arange(600) == 140, "lonely", rows.z)
+    clf = feed(make("false_positive_rate"), rows.part(0, 120))
+    batch = rows.part(120)._replace(z=lonely[120:], y=np.where(np.arange(120, 600) == 140, "yes", rows.y[120:]))
+    message = "no row of group 'lonely' with a label that the criterion 'false_positive_rate' looks at"
+    refused(clf, message, {"X": batch.X, "y": batch.y, "sensitive_features": batch.z})
+    assert bits(feed(clf, rows.part(120))) == bits(feed(make("false_positive_rate"), rows))
+
+
+def test_without_a_criterion_any_column_will_do():
+    rows = population((3,))
+    for z in (one_row(rows.z), np.arange(600), np.full(600, "a")):
+        clf = train(make(None), rows._replace(z=z))
+        assert clf.group_counts_["n"].sum() == 600
+
+
+@each_training
+def test_an_intersection_of_nobody_in_the_constraint_set_is_refused(method):
+    rows = population((2, 3))
+    apart = (rows.z["sex"] == "f") & (rows.z["race"] == "c") & (np.arange(600) < N_CONSTRAINT)
+    rows.z["race"] = np.where(apart, "a", rows.z["race"])
+    clf = make(intersections=True)
+    message = "no row of group 'f × c' of 'sex × race'.*merge small groups"
+    refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": rows.z}, method)
+    assert train(make(), rows, method).group_counts_["constrained"].all()  # each column by itself is no trouble
+
+
+@each_training
+@pytest.mark.parametrize("z", ["plain", "one name"])
+def test_intersections_need_two_columns(method, z):
+    rows = population((3,))
+    groups = rows.z if z == "plain" else {"race": rows.z}
+    clf = make(intersections=True)
+    message = "Intersections need two or more sensitive columns; received 1"
+    refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": groups}, method)
+
+
+def test_groups_of_both_labels_are_needed_where_a_criterion_looks_at_both():
+    rows = population((5,))
+    y = np.where((rows.z == "Asian") & (np.arange(600) < N_CONSTRAINT), "yes", rows.y)
+    for criterion, ok in [("equalized_odds", False), ("false_negative_rate", True), ("false_discovery_rate", True)]:
+        clf = make(criterion)
+        if ok:
+            assert train(clf, rows._replace(y=y)).n_rows_ == 480
+        else:
+            message = f"no row of group 'Asian' with a label that the criterion {criterion!r} looks at"
+            refused(clf, message, {"X": rows.X, "y": y, "sensitive_features": rows.z}, "fit")

@@ -28,11 +28,15 @@ lint: .venv/installed  ## ruff, mypy, import rules
 bench: .venv/installed  ## rows per second, and how many times a plain NumPy loop that is
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benchmarks/numpy_loop.py
+	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/memory.py
 
 calibrate: .venv/installed  ## the full statistical studies; results in docs/results
 	$(BIN)/python studies/spread.py
 	$(BIN)/python studies/parity.py
+	$(BIN)/python studies/groups.py
+	$(BIN)/python studies/few.py
+	$(BIN)/python studies/adult.py
 
 docs: .venv/installed  ## the documentation, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --group docs

@@ -3,7 +3,7 @@
 For each problem one constraint set of 1,000 rows is drawn and held fixed. Then R times: fresh rows, one fit with
 its replicates. The standard deviation of the R fits is the truth; the root mean square over repetitions of the
 replicates' standard deviation is what the bootstrap says. Their ratio is printed for every coefficient and for the
-gap on fixed evaluation rows.
+gaps between all pairs of groups on fixed evaluation rows.
 
     python studies/spread.py [--repetitions R] [--rows N] [--loss LOSS] [PROBLEM ...]
 """
@@ -23,6 +23,7 @@ import results
 
 import surefair as sf
 from surefair.counts import count
+from surefair.intervals import rates_of
 
 N_CONSTRAINT, N_EVALUATION = 1_000, 20_000
 
@@ -34,6 +35,7 @@ class Problem:
     load: Callable[[], Any]  # a stream, or a data set from which rows are drawn with replacement
     criterion: str
     penalty: float = 1.0
+    groups: Callable[[Any], Any] | None = None  # sensitive values out of a data set, if not its own
     gap_bounds: tuple[float, float] = (0.8, 1.25)
 
 
@@ -43,6 +45,12 @@ def data_folder() -> Path | None:
     return beside if beside.is_dir() and "SUREFAIR_DATA" not in os.environ else None
 
 
+def three_races(adult: Any) -> Any:
+    """Black, White, and all others."""
+    race = adult.sensitive_columns["race"]
+    return race.where(race.isin(["Black", "White"]), "Other").to_numpy()
+
+
 COEF_BOUNDS = (0.8, 1.25)
 DISCRETE = (0.75, 1.35)  # the gap moves in jumps where features are discrete
 PROBLEMS = {
@@ -50,9 +58,18 @@ PROBLEMS = {
     "synthetic DM, penalty 1": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "false_positive_rate", 1.0),
     "synthetic DM, penalty 20": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "false_positive_rate", 20.0),
     "synthetic DM, penalty 500": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "false_positive_rate", 500.0),
-    "Adult": Problem(lambda: sf.datasets.load_adult(data_folder()), "demographic_parity", 1.0, DISCRETE),
+    "synthetic DM, equalized odds": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "equalized_odds", 20.0),
+    "synthetic DM, FOR": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "false_omission_rate", 1.0),
+    "synthetic DM, FDR": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "false_discovery_rate", 1.0),
+    "Adult": Problem(lambda: sf.datasets.load_adult(data_folder()), "demographic_parity", gap_bounds=DISCRETE),
+    "Adult, 3 groups": Problem(
+        lambda: sf.datasets.load_adult(data_folder()), "demographic_parity", groups=three_races, gap_bounds=DISCRETE
+    ),
     "COMPAS, penalty 300": Problem(
-        lambda: sf.datasets.load_compas(data_folder()), "false_positive_rate", 300.0, DISCRETE
+        lambda: sf.datasets.load_compas(data_folder()), "false_positive_rate", 300.0, gap_bounds=DISCRETE
+    ),
+    "COMPAS, equalized odds": Problem(
+        lambda: sf.datasets.load_compas(data_folder()), "equalized_odds", 300.0, gap_bounds=DISCRETE
     ),
 }
 
@@ -70,11 +87,12 @@ def draw(name: str, part: int, n: int) -> tuple[Any, Any, Any]:
         batch = source.rows(part * 1_000_000, n)
         return batch.X, batch.y, batch.group
     rows = np.random.default_rng([11, part]).integers(0, len(source), n)
-    return source.X.iloc[rows], source.y[rows], source.sensitive[rows]
+    groups = PROBLEMS[name].groups
+    return source.X.iloc[rows], source.y[rows], (source.sensitive if groups is None else groups(source))[rows]
 
 
 def repeat(task: tuple[str, str, int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """One repetition: coefficients, intercept and gap of the fit, and the standard deviations of its replicates."""
+    """One repetition: coefficients, intercept and gaps of the fit, and the standard deviations of its replicates."""
     name, loss, repetition, n = task
     problem = PROBLEMS[name]
     X, y, z = draw(name, 2 + repetition, n)
@@ -85,9 +103,12 @@ def repeat(task: tuple[str, str, int, int]) -> tuple[np.ndarray, np.ndarray]:
     )
     X, y, z = draw(name, 1, N_EVALUATION)
     rows = np.column_stack([X, np.ones(len(y))])
-    truth, group = (y == clf.classes_[1]).astype(int), (z == clf.groups_[1]).astype(int)
-    rates = sf.CRITERIA[problem.criterion].rates(count(theta, rows, truth, group, 2))
-    values = np.vstack([theta, rates[:, 0] - rates[:, 1]])
+    truth, group = (y == clf.classes_[1]).astype(int), np.searchsorted(clf.groups_, z)
+    counts = count(theta, rows, truth, group[:, None], (len(clf.groups_),))
+    rates = rates_of(sf.CRITERIA[problem.criterion].rates, counts)  # (columns, rates, groups)
+    first, second = np.triu_indices(len(clf.groups_), 1)
+    gaps = (rates[:, :, first] - rates[:, :, second]).reshape(len(rates), -1).T
+    values = np.vstack([theta, gaps])
     return values[:, 0], values[:, 1:].std(axis=1, ddof=1)
 
 
@@ -97,16 +118,20 @@ def spread(name: str, loss: str, repetitions: int, n: int, quiet: bool = False) 
     found = list(results.in_parallel(repeat, tasks, name, quiet))
     fits, spreads = (np.array(column) for column in zip(*found, strict=True))
     ratio = np.sqrt(np.mean(spreads**2, axis=0)) / fits.std(axis=0, ddof=1)
-    low, high = PROBLEMS[name].gap_bounds
-    held = COEF_BOUNDS[0] <= ratio[:-1].min() and ratio[:-1].max() <= COEF_BOUNDS[1] and low <= ratio[-1] <= high
+    X, _, _ = draw(name, 0, 1)
+    d = np.shape(X)[1] + 1
+    coef, gaps, (low, high) = ratio[:d], ratio[d:], PROBLEMS[name].gap_bounds
+    held = COEF_BOUNDS[0] <= coef.min() and coef.max() <= COEF_BOUNDS[1] and low <= gaps.min() and gaps.max() <= high
     return {
         "problem": name,
         "loss": loss,
-        "coefficients": len(ratio) - 1,
-        "lowest": float(ratio[:-1].min()),
-        "mean": float(ratio[:-1].mean()),
-        "highest": float(ratio[:-1].max()),
-        "gap": float(ratio[-1]),
+        "coefficients": d,
+        "lowest": float(coef.min()),
+        "mean": float(coef.mean()),
+        "highest": float(coef.max()),
+        "gaps": len(gaps),
+        "lowest_gap": float(gaps.min()),
+        "highest_gap": float(gaps.max()),
         "within_bounds": "yes" if held else "NO",
     }
 

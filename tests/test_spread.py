@@ -20,9 +20,22 @@ def values(clf, criterion, test):
     coef = np.vstack([clf.coef_, clf.coef_replicates_])
     theta = np.column_stack([coef, np.append(clf.intercept_, clf.intercept_replicates_)]).T
     X = np.column_stack([test.X, np.ones(test.n_rows)])
-    counts = count(theta, X, (test.y > 0).astype(int), test.group[:, None], sizes=(2,))
+    counts = count(theta, X, (test.y > 0).astype(int), test.group[:, None], sizes=(len(clf.groups_),))
+    first, second = np.triu_indices(len(clf.groups_), 1)
     rates = [rate.of(counts.rows) for rate in sf.CRITERIA[criterion].rates]
-    return np.vstack([theta, *(rate[:, 0] - rate[:, 1] for rate in rates)])
+    return np.vstack([theta, *((rate[:, first] - rate[:, second]).T for rate in rates)])
+
+
+class ThreeGroups:
+    """Synthetic DI with three features more, one of which splits a group in two."""
+
+    def rows(self, first, n):
+        batch = sf.datasets.SyntheticDI(seed=5).rows(first, n)
+        more = np.random.default_rng([5, first]).normal(size=(n, 3)) + 0.5 * batch.y[:, None]
+        return batch._replace(X=np.column_stack([batch.X, more]), group=batch.group * (1 + (more[:, 0] > 0.3)))
+
+    def __repr__(self):
+        return "three groups"
 
 
 @pytest.mark.parametrize(
@@ -33,6 +46,7 @@ def values(clf, criterion, test):
         (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_positive_rate", "penalty": 20.0}),
         (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_positive_rate", "penalty": 500.0}),
         (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_negative_rate", "penalty": 20.0}),
+        (ThreeGroups(), {"criterion": "demographic_parity"}),
         (sf.datasets.SyntheticDM(seed=5), {"criterion": "equalized_odds", "penalty": 20.0}),
         (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_omission_rate"}),
         (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_discovery_rate"}),

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import surefair as sf
 from surefair import CRITERIA, FairClassifier, PolynomialDecay
@@ -392,7 +394,9 @@ def test_a_late_group_is_told_counted_and_measured_but_not_constrained():
     rows = population((3,))
     late = with_late(rows, 400, "aa")  # it sorts between the others
     clf = feed(make(), late.part(0, 350))
-    with pytest.warns(UserWarning, match="^Group 'aa' first appeared when the constraint set was complete") as told:
+    with pytest.warns(
+        UserWarning, match="^Group 'aa' was not in the constraint set: counted and measured, but"
+    ) as told:
         train(clf, late.part(350), "partial_fit")
     assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]  # it points at the caller's line
     assert clf.groups_.tolist() == ["a", "aa", "b", "c"]
@@ -410,7 +414,7 @@ def test_a_late_group_of_one_of_several_columns_is_named_with_its_column():
     rows = population((2, 3))
     late = with_late(rows, 400, "x", "sex")
     clf = feed(make(intersections=True), late.part(0, 400))
-    with pytest.warns(UserWarning, match="Groups 'x' of 'sex', 'x × a' of 'sex × race', .* first appeared when"):
+    with pytest.warns(UserWarning, match="Groups 'x' of 'sex', 'x × a' of 'sex × race', .* were not in"):
         train(clf, late.part(400), "partial_fit")
     table = clf.group_counts_
     assert table[~table["constrained"]]["group"].tolist() == ["x", "x × a", "x × b", "x × c"]
@@ -487,9 +491,9 @@ def test_a_group_that_only_the_evaluation_rows_have_is_measured_and_told():
     interval = ask(clf, with_late(rows, 0, "new"))
     assert interval.by_group["group"].tolist() == ["a", "b", "c", "new"]
     assert interval.by_group["n"].tolist()[-1] == 200
-    assert "Group 'new' first appeared in these rows." in interval.sentence
+    assert "Group 'new' was not seen in training." in interval.sentence
     assert bits(clf) == before
-    assert "first appeared" not in ask(clf, rows).sentence
+    assert "not seen" not in ask(clf, rows).sentence
 
 
 def test_a_group_without_evaluation_rows_is_kept():
@@ -534,12 +538,23 @@ BAD_GROUPS = {
 }
 
 
+LATE = {  # in a stream, a group that the first rows do not have is late, in whichever batch it comes
+    "a group of one row": "Group 'lonely' was not in the constraint set",
+    "a declared category of nobody": "Group 'd' was not in the constraint set",
+}
+
+
 @each_training
 @each_step_size
 @pytest.mark.parametrize("case", BAD_GROUPS)
 def test_groups_that_cannot_be_constrained_are_refused(method, step_size, case):
     change, message = BAD_GROUPS[case]
     rows, clf = population((3,)), make(step_size=step_size)
+    if method == "partial_fit" and case in LATE:
+        with pytest.warns(UserWarning, match=LATE[case]):
+            clf.partial_fit(rows.X, rows.y, sensitive_features=change(rows.z))
+        assert np.array_equal(clf.coef_replicates_, train(make(step_size=step_size), rows, method).coef_replicates_)
+        return
     refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": change(rows.z)}, method)
     assert bits(train(clf, rows, method)) == bits(train(make(step_size=step_size), rows, method))
 
@@ -569,15 +584,31 @@ def test_without_a_criterion_any_column_will_do():
         assert clf.group_counts_["n"].sum() == 600
 
 
-@each_training
-def test_an_intersection_of_nobody_in_the_constraint_set_is_refused(method):
+def test_an_intersection_of_nobody_in_the_constraint_set_is_refused_or_late():
     rows = population((2, 3))
     apart = (rows.z["sex"] == "f") & (rows.z["race"] == "c") & (np.arange(600) < N_CONSTRAINT)
     rows.z["race"] = np.where(apart, "a", rows.z["race"])
     clf = make(intersections=True)
     message = "no row of group 'f × c' of 'sex × race'.*merge small groups"
-    refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": rows.z}, method)
-    assert train(make(), rows, method).group_counts_["constrained"].all()  # each column by itself is no trouble
+    refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": rows.z}, "fit")
+    assert train(make(), rows).group_counts_["constrained"].all()  # each column by itself is no trouble
+    with pytest.warns(UserWarning, match="Group 'f × c' of 'sex × race' was not in the constraint set"):
+        clf.partial_fit(rows.X, rows.y, sensitive_features=rows.z)
+    assert clf.group_counts_["constrained"].sum() == len(clf.group_counts_) - 1
+
+
+@given(st.lists(st.integers(0, 600), max_size=6))
+def test_when_a_group_comes_late_does_not_depend_on_the_batches(cuts):
+    rows, early = population((3,)), N_CONSTRAINT + 1
+    z = np.where(np.arange(600) == early, "0", np.where(np.arange(600) == 500, "z", rows.z))
+    one, cut = make(), make()
+    with pytest.warns(UserWarning, match="not in the constraint set"):
+        one.partial_fit(rows.X, rows.y, sensitive_features=z)
+    with pytest.warns(UserWarning, match="not in the constraint set"):  # noqa: PT031
+        for low, high in pairwise([0, *sorted(cuts), 600]):
+            cut.partial_fit(rows.X[low:high], rows.y[low:high], sensitive_features=z[low:high], classes=one.classes_)
+    assert bits(one) == bits(cut)
+    assert one.group_counts_.equals(cut.group_counts_)
 
 
 @each_training

@@ -111,6 +111,11 @@ class Groups:
         matched = self._match(columns)
         return np.stack([self.levels[name].codes(column.values) for name, column in matched.items()], axis=1)
 
+    def among(self, codes: NDArray[np.int64]) -> Groups:
+        """The groups that occur among these codes (n_rows, columns)."""
+        some = zip(self.levels.items(), codes.T, strict=True)
+        return Groups({name: Levels(levels.values[np.unique(code)], levels.what) for (name, levels), code in some})
+
     def recode(self, before: Groups) -> list[NDArray[np.int64]]:
         """For each column, the code of each group that had a code before."""
         return [levels.codes(before.levels[name].values) for name, levels in self.levels.items()]
@@ -159,6 +164,12 @@ class Groups:
                     f"{column} holds {n} group only, {_listed(_plain(levels.values))}, and two or more are needed. "
                     "Drop the column, or use criterion=None for a fit with no constraint."
                 )
+        return self.check_few()
+
+    def check_few(self) -> Groups:
+        """Return the same, if no column has too many groups to compare."""
+        for name, levels in self.levels.items():
+            n, column = len(levels.values), "The group column" if name is None else f"The sensitive column {name!r}"
             if n > MAX_GROUPS:
                 raise ValueError(
                     f"{column} holds {n} different values, and at most {MAX_GROUPS} groups can be compared. "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
 
@@ -252,7 +253,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if rows.n < self.n_constraint:
                 new._waiting = rows.copy()
                 return self._become(new)
-            new._waiting, new._fit = None, begin(new._problem(), rows.part(0, self.n_constraint))
+            new._waiting, new._fit = None, new._begin(rows.part(0, self.n_constraint))
             rows = rows.part(self.n_constraint)
         new._fit = new._fit.learn(rows, effective_n_jobs(self.n_jobs))
         _warn_if_diverged(new._fit)
@@ -456,7 +457,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return make_interval(
             criterion, counts.of(0), rates_b, groups, ratio=ratio, source=source, method=method,
             confidence_level=confidence_level, like=self.backend_, trouble="" if fit.finite else DIVERGED,
-            notes=_unseen(groups, known, "in these rows"),
+            notes=_unseen(groups, known, "not seen in training"),
         )  # fmt: skip
 
     def coef_interval(self, confidence_level: float = 0.95) -> Any:
@@ -639,12 +640,26 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if before is None:
             self._census = Census.of(Groups.of(columns))
             return
-        self._census = before.joined(before.groups.joined(columns))
+        groups = before.groups.joined(columns)
+        self._census = before.joined(groups if self.criterion is None else groups.check_few())
         if self._waiting is not None:
             recoded = zip(self._census.groups.recode(before.groups), self._waiting.group.T, strict=True)
             self._waiting = self._waiting._replace(group=np.stack([codes[old] for codes, old in recoded], axis=1))
-        if self._fit is not None and (late := _unseen(self._census.groups, before.groups, "when")):
-            warnings.warn(f"{late} the constraint set was complete: not constrained.", stacklevel=4)
+        if self._fit is not None and self.criterion is not None:
+            _warn_if_late(self._census.groups, before.groups)
+
+    def _begin(self, constraint_set: Rows) -> Fit:
+        """Fit of a stream before its first row: groups that D' lacks are late, in whichever batch they come."""
+        problem = self._problem()
+        if problem.groups is not None and problem.criterion is not None:
+            found = problem.groups.check_few().among(constraint_set.group)
+            if min(found.sizes) < 2:
+                return begin(problem, constraint_set)  # which says what is wrong
+            _warn_if_late(problem.groups, found)
+            recoded = [np.searchsorted(np.unique(code), code) for code in constraint_set.group.T]
+            constraint_set = constraint_set._replace(group=np.stack(recoded, axis=1))
+            problem = replace(problem, groups=found)
+        return begin(problem, constraint_set)
 
     # -- Small things ------------------------------------------------------------------------------------------------
 
@@ -677,7 +692,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = self._waiting if self._fit is None else self._fit.constraint_set
         assert rows is not None
         try:
-            return fit_all(self._problem(), rows, None, self.n_constraint, effective_n_jobs(self.n_jobs))
+            problem = self._problem() if self._fit is None else self._fit.problem
+            return fit_all(problem, rows, None, self.n_constraint, effective_n_jobs(self.n_jobs))
         except ValueError as error:
             raise NotFittedError(f"{rows.n} rows are too few to answer yet. {error}") from error
 
@@ -744,7 +760,12 @@ def _unseen(groups: Groups, before: Groups | None, where: str) -> str:
     if not new:
         return ""
     shown = ", ".join(f"{group!r}" if column is None else f"{group!r} of {column!r}" for column, group in new)
-    return f"{'Groups' if len(new) > 1 else 'Group'} {shown} first appeared {where}"
+    return f"{'Groups' if len(new) > 1 else 'Group'} {shown} {'were' if len(new) > 1 else 'was'} {where}"
+
+
+def _warn_if_late(groups: Groups, before: Groups) -> None:
+    if late := _unseen(groups, before, "not in the constraint set"):
+        warnings.warn(f"{late}: counted and measured, but not constrained.", stacklevel=5)
 
 
 def _n_rows(X: Any) -> int:

@@ -204,7 +204,10 @@ def _intersection(columns: list[Column]) -> Column:
     """Text of each row's values joined by ×; written once for each combination that occurs."""
     found = [np.unique(column, return_inverse=True) for column in columns]
     rows, code = np.unique(np.stack([codes for _, codes in found], axis=1), axis=0, return_inverse=True)
-    texts = [[str(value) for value in values.tolist()] for values, _ in found]
+    whole = [values.dtype.kind == "f" and bool(np.all(values == np.rint(values))) for values, _ in found]
+    texts = [
+        [f"{v:.0f}" if w else str(v) for v in values.tolist()] for (values, _), w in zip(found, whole, strict=True)
+    ]
     names = [" × ".join(text[i] for text, i in zip(texts, row, strict=True)) for row in rows.tolist()]
     return np.asarray(names, dtype=np.str_)[code.ravel()]
 

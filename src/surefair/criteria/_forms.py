@@ -99,7 +99,7 @@ class SoftRatePenalty(NamedTuple):
 
     Where a rate conditions on the decision, its denominator moves with θ. Its soft version lets every row count with
     its margin on the decided side: soft FDR = Σ over y = -1 of relu(xᵀθ) / Σ relu(xᵀθ), in each group. A group with no
-    row on that side has no soft rate, and pulls nothing.
+    row on that side has the soft rate 0, and is not pulled.
     """
 
     rows: Any  # -x for decisions 1, x for decisions 0, so that min(0, rᵢᵀθ) is minus the margin; shape (m, D)

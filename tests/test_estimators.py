@@ -933,7 +933,8 @@ OTHER_DATA = {
 @pytest.mark.parametrize("name", OTHER_DATA)
 def test_fits_of_different_data_do_not_merge(name):
     one, other = (
-        train(make(), change(TRAIN), constraint_set=triple(change(D_PRIME))) for change in (named, OTHER_DATA[name])
+        train(make(tolerance=0.1), change(TRAIN), constraint_set=triple(change(D_PRIME)))
+        for change in (named, OTHER_DATA[name])
     )
     with pytest.raises(ValueError, match=f"different problems: .*{name}.* differ"):
         one.merge(other)

@@ -106,6 +106,13 @@ class Groups:
         before = {name: SensitiveColumn(levels.values) for name, levels in self.levels.items()}
         return Groups({name: _levels(name, [before[name], column]) for name, column in self._match(columns).items()})
 
+    def measured_by(self, columns: Mapping[str | None, SensitiveColumn]) -> Groups:
+        """Groups of these columns, whichever they are; those known of the columns declared are among them."""
+        if set(columns) == set(self.levels) or None in {*columns, *self.levels}:
+            return self.joined(columns)
+        known = {name: [SensitiveColumn(self.levels[name].values)] if name in self.levels else [] for name in columns}
+        return Groups({name: _levels(name, [*known[name], column]) for name, column in columns.items()})
+
     def codes(self, columns: Mapping[str | None, SensitiveColumn]) -> NDArray[np.int64]:
         """Code of each row's group within each column, shape (n_rows, columns)."""
         matched = self._match(columns)

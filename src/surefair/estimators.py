@@ -199,6 +199,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "sample_weight is zero in every row: nothing is left to learn from. Leave it out, or mend it."
             )
         new._fit = fit_all(new._problem(), rows, given, self.n_constraint, effective_n_jobs(self.n_jobs))
+        _warn_if_rigid(new._fit)
         _warn_if_diverged(new._fit)
         return self._become(new)
 
@@ -241,7 +242,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"The first batch shows the label {new.classes_.tolist()[0]!r} only. "
                     "Pass classes= with both labels in the first call to partial_fit."
                 )
-            new._fit = None if given is None else begin(new._problem(), given)
+            new._fit = None if given is None else _warn_if_rigid(begin(new._problem(), given))
         else:
             if constraint_set is not None:
                 raise ValueError("constraint_set can only be given in the first call to partial_fit.")
@@ -253,7 +254,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if rows.n < self.n_constraint:
                 new._waiting = rows.copy()
                 return self._become(new)
-            new._waiting, new._fit = None, new._begin(rows.part(0, self.n_constraint))
+            new._waiting, new._fit = None, _warn_if_rigid(new._begin(rows.part(0, self.n_constraint)))
             rows = rows.part(self.n_constraint)
         new._fit = new._fit.learn(rows, effective_n_jobs(self.n_jobs))
         _warn_if_diverged(new._fit)
@@ -418,7 +419,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X, y, sensitive_features
-            Evaluation rows, independent of those trained on and of the constraint set.
+            Evaluation rows, independent of those trained on and of the constraint set. The sensitive columns may be
+            other ones than those constrained.
         metric : str, Criterion or None
             What to measure, whatever was enforced; by default the criterion of the fit. A name with "_ratio" after it
             compares by ratios.
@@ -441,9 +443,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if sensitive_features is None:
             raise ValueError("sensitive_features is needed: an unfairness is a difference between groups.")
         fit = self._replicated()
-        columns = self._columns(sensitive_features)
+        columns = self._columns(sensitive_features, measured=True)
         known = None if self._census is None else self._census.groups
-        groups = (Groups.of(columns) if known is None else known.joined(columns)).check_comparable()
+        groups = (Groups.of(columns) if known is None else known.measured_by(columns)).check_comparable()
         rows = self._check_rows(X, y, None, sample_weight)
         codes = groups.codes(columns)
         if same_length(X=rows.y, sensitive_features=codes) == 0:
@@ -457,11 +459,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return make_interval(
             criterion, counts.of(0), rates_b, groups, ratio=ratio, source=source, method=method,
             confidence_level=confidence_level, like=self.backend_, trouble="" if fit.finite else DIVERGED,
-            notes=_unseen(groups, known, "not seen in training"),
+            positive=self.classes_.tolist()[1], notes=_unseen(groups, known, "not seen in training"),
         )  # fmt: skip
 
     def coef_interval(self, confidence_level: float = 0.95) -> Any:
         """Confidence intervals for the coefficients of the optimum, by percentiles of the replicates.
+
+        The optimum is that under the constraint set as it was drawn. In a small one, features that mean nothing
+        correlate with groups by chance, and a constraint then truly gives them coefficients other than 0.
 
         Parameters
         ----------
@@ -629,10 +634,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._census = self._census.counted(codes)
         return Rows(values, signs, codes, weight)
 
-    def _columns(self, sensitive_features: Any) -> Any:
+    def _columns(self, sensitive_features: Any, measured: bool = False) -> Any:
         """Sensitive columns by name, in the order of those declared, as the names of intersections depend on it."""
         declared = () if self._census is None else self._census.groups.levels
-        return as_columns(sensitive_features, self.intersections, declared)
+        columns = as_columns(sensitive_features, order=declared)
+        wanted = self.intersections and not (measured and len(columns) == 1)  # one column can be measured by itself
+        return as_columns(sensitive_features, True, declared) if wanted else columns
 
     def _take_groups(self, columns: Any) -> None:
         """Add the groups of these columns to those known; rows that wait for D' to fill are coded anew."""
@@ -756,7 +763,9 @@ def _same_groups(a: Groups | None, b: Groups | None) -> bool:
 
 def _unseen(groups: Groups, before: Groups | None, where: str) -> str:
     """Say which groups are new, if any."""
-    new = [] if before is None else [label for label in groups.labels if label not in set(before.labels)]
+    seen = set() if before is None else set(before.labels)
+    columns = {column for column, _ in seen}
+    new = [label for label in groups.labels if label[0] in columns and label not in seen]
     if not new:
         return ""
     shown = ", ".join(f"{group!r}" if column is None else f"{group!r} of {column!r}" for column, group in new)
@@ -765,11 +774,24 @@ def _unseen(groups: Groups, before: Groups | None, where: str) -> str:
 
 def _warn_if_late(groups: Groups, before: Groups) -> None:
     if late := _unseen(groups, before, "not in the constraint set"):
-        warnings.warn(f"{late}: counted and measured, but not constrained.", stacklevel=5)
+        words = f"{late}: counted and measured, but not constrained. To constrain all, fit afresh with more rows in D'."
+        warnings.warn(words, stacklevel=5)
 
 
 def _n_rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _warn_if_rigid(fit: Fit) -> Fit:
+    if fit.rigid:
+        sizes = ", ".join(map(str, fit.problem.groups.sizes)) if fit.problem.groups is not None else ""
+        n = len(fit.W) - int(fit.problem.fit_intercept)
+        words = (
+            f"Constraints for {sizes} groups fix the coefficients of all {n} features at 0: nothing is left to learn. "
+            "Raise tolerance, add features, or constrain fewer groups."
+        )
+        warnings.warn(words, UserWarning, stacklevel=3)
+    return fit
 
 
 def _warn_if_diverged(fit: Fit) -> None:

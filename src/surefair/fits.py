@@ -140,6 +140,14 @@ class Fit(NamedTuple):
         return self._replace(state=self.learner.merge(self.state, other.state), weight=self.weight + other.weight)
 
     @property
+    def rigid(self) -> bool:
+        """Whether equalities fix every coefficient but the intercept: nothing is left to learn."""
+        form = self.learner.form
+        if not isinstance(form, Slabs) or self.problem.tolerance > 0.0 or not len(form.vectors):
+            return False
+        return int(np.linalg.matrix_rank(form.vectors)) >= len(self.W) - int(self.problem.fit_intercept)
+
+    @property
     def finite(self) -> bool:
         """Whether neither the fit nor a replicate diverged."""
         return bool(np.isfinite(self.learner.mean(self.state)).all())
@@ -236,7 +244,8 @@ def _constrain(problem: Problem, constraint_set: Rows, moved: Any) -> Form:
             if not rows.any():
                 raise ValueError(
                     f"The constraint set of {len(y)} rows has no row of group {name!r}{of}. Shuffle the rows, raise "
-                    "n_constraint, pass a constraint_set with rows of every group, or merge small groups."
+                    "n_constraint, pass a constraint_set with rows of every group, merge small groups, or drop a "
+                    "category that no row has."
                 )
             if not all((rate.looks_at(y) & rows).any() for rate in criterion.rates):
                 raise ValueError(

@@ -122,7 +122,8 @@ class Interval:
 
     def __str__(self) -> str:
         numbers = self._numbers(", interval [", "]", "; ")
-        return f"{self.sentence} {numbers[0].upper()}{numbers[1:]}."
+        reason = f" Not all is defined: {self.reason}." if self.reason else ""
+        return f"{self.sentence} {numbers[0].upper()}{numbers[1:]}.{reason}"
 
     def _numbers(self, opening: str, closing: str, between: str = ", ") -> str:
         """Gap and unfairness with their limits, as text."""
@@ -281,6 +282,7 @@ def make_interval(
     source: str,
     method: str,
     confidence_level: float,
+    positive: Any = None,
     like: Any = None,
     trouble: str = "",
     notes: str = "",
@@ -300,6 +302,8 @@ def make_interval(
         Whether rates are compared by ratios.
     source, method : str
     confidence_level : float
+    positive : value, optional
+        The positive label, for the sentence.
     like : data frame, optional
         Whose library the tables are given in.
     trouble : str
@@ -341,6 +345,7 @@ def make_interval(
         n=int(counts.rows[: groups.sizes[0]].sum()),
         reason=trouble or _reason(rates, groups, measured, gaps),
         sentence=f"{confidence_level:.6g} interval for {SOURCES[source]}; {_words(rates, groups, ratio, rate, a, b)}"
+        + f" The positive label is {positive!r}." * (positive is not None)
         + f" {notes}." * bool(notes),
     )  # fmt: skip
 
@@ -645,7 +650,7 @@ def fairness_interval(
     weight, groups = as_weight(sample_weight, n), Groups.of(columns).check_comparable()
     if weight is not None and not weight.any():
         raise ValueError("sample_weight is zero in every row: nothing is left to count. Leave it out, or mend it.")
-    truth, decision = _truth_and_decision(true, predicted, pos_label, threshold)
+    truth, decision, positive = _truth_and_decision(true, predicted, pos_label, threshold)
     counts = count_decisions(decision, truth, groups.codes(columns), groups.sizes, weight)
     seed = randbits(63) if random_state is None else int(random_state)
     alike = Counts(*(np.broadcast_to(table, (1 + n_replicates, *table.shape)) for table in counts))
@@ -653,14 +658,14 @@ def fairness_interval(
     like = next(iter(sensitive_features.values())) if isinstance(sensitive_features, dict) else sensitive_features
     return make_interval(
         criterion, counts, rates_b, groups, ratio=ratio, source="evaluation", method=method,
-        confidence_level=confidence_level, like=like,
+        confidence_level=confidence_level, positive=positive, like=like,
     )  # fmt: skip
 
 
 def _truth_and_decision(
     true: Column, predicted: Column, pos_label: Any, threshold: float | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Labels and decisions as 0 and 1."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Any]:
+    """Labels and decisions as 0 and 1, and the label that is 1."""
     if threshold is not None:
         if not (isinstance(threshold, Real) and np.isfinite(float(threshold))):
             raise ValueError(f"threshold must be a finite number, for example 0.5; received {threshold!r}.")
@@ -679,6 +684,6 @@ def _truth_and_decision(
         )
     if len(labels.values) > 2 or pos_label is None:
         labels.two()
-    positive = labels.values[-1] if pos_label is None else pos_label
+    positive = labels.values.tolist()[-1] if pos_label is None else pos_label
     decision = predicted == positive if threshold is None else predicted >= threshold
-    return (true == positive).astype(np.int64), decision.astype(np.int64)
+    return (true == positive).astype(np.int64), decision.astype(np.int64), positive

@@ -209,6 +209,8 @@ def _intersection(columns: list[Column]) -> Column:
         [f"{v:.0f}" if w else str(v) for v in values.tolist()] for (values, _), w in zip(found, whole, strict=True)
     ]
     names = [" × ".join(text[i] for text, i in zip(texts, row, strict=True)) for row in rows.tolist()]
+    if len(set(names)) < len(names):
+        raise ValueError("Values that contain ' × ' make two intersections read alike. Rename them.")
     return np.asarray(names, dtype=np.str_)[code.ravel()]
 
 

@@ -336,3 +336,19 @@ def test_an_error_of_the_map_changes_nothing():
     with pytest.raises(ValueError, match="logarithm of what"):
         train(clf, TRAIN.part(300), X=TRAIN.X[300:] - 1e9, method="partial_fit")
     assert bits(clf) == before
+
+
+def test_a_map_that_gives_nan_is_refused_and_nothing_changes():
+    rng = np.random.default_rng(0)
+    X, y, z = np.abs(rng.normal(size=(400, 3))) + 0.1, rng.integers(2, size=400), rng.integers(2, size=400)
+    clf = FairClassifier(feature_map=FunctionTransformer(np.log), n_constraint=100, n_replicates=3, random_state=0)
+    clf.partial_fit(X, y, sensitive_features=z)
+    before = clf.coef_replicates_
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="feature_map gives NaN or infinite values"):
+        clf.partial_fit(-X[:5], y[:5], sensitive_features=z[:5])
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="feature_map gives NaN or infinite values"):
+        clf.fit(-X, y, sensitive_features=z)
+    assert np.array_equal(clf.coef_replicates_, before)
+    one_row = FairClassifier(feature_map=FunctionTransformer(lambda X: X[:1]), random_state=0)
+    with pytest.raises(ValueError, match=r"one row of features for each row; received shape \(1, 3\)"):
+        one_row.fit(X, y, sensitive_features=z)

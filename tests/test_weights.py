@@ -166,6 +166,12 @@ def test_a_batch_of_weight_0_is_counted_and_moves_nothing(criterion, step_size, 
     np.testing.assert_allclose(thetas(nothing(fresh(), others, 400)), thetas(nothing(fresh(), TEST, 400)), rtol=1e-12)
 
 
+def test_weights_of_0_beside_the_constraint_set_are_refused():
+    weight = (np.arange(len(TRAIN.y)) < 100).astype(float)
+    with pytest.raises(ValueError, match="zero in every row that is left to train on"):
+        make("demographic_parity").fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.group, sample_weight=weight)
+
+
 def test_a_stream_may_begin_with_weights_of_0():
     weight = np.r_[np.zeros(110), np.ones(490)]
     clf = feed(make(None), weight=weight, cuts=[105])

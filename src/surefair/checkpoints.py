@@ -168,7 +168,10 @@ def _params(params: dict[str, Any]) -> dict[str, Any]:
     """Constructor parameters as JSON."""
     params = dict(params)
     if params["feature_map"] is not None:
-        raise ValueError("A classifier with a feature_map cannot be saved: a file holds no code and no pickle.")
+        raise ValueError(
+            "A classifier with a feature_map cannot be saved: a file holds no code and no pickle. Transform the rows "
+            "beforehand, and save a classifier of the transformed ones."
+        )
     if params["criterion"] is not None:
         criterion = get_criterion(params["criterion"])
         if criterion != CRITERIA.get(criterion.name):

@@ -108,6 +108,10 @@ class Groups:
 
     def measured_by(self, columns: Mapping[str | None, SensitiveColumn]) -> Groups:
         """Groups of these columns, whichever they are; those known of the columns declared are among them."""
+        if len(columns) == len(self.levels) == 1 and set(columns) != set(self.levels):  # one of them lacks a name
+            ((column,), (levels,)) = columns.values(), self.levels.values()
+            same = bool(set(column.values.tolist()) & set(levels.values.tolist()))
+            return self.joined(columns) if same else Groups.of(columns)
         if set(columns) == set(self.levels) or None in {*columns, *self.levels}:
             return self.joined(columns)
         known = {name: [SensitiveColumn(self.levels[name].values)] if name in self.levels else [] for name in columns}
@@ -265,8 +269,18 @@ def mapped(transformer: Any, X: Any) -> Any:
     """Rows as a fitted transformer maps them, a float64 array or CSR matrix; as they are where there is none."""
     if transformer is None:
         return X
-    found = transformer.transform(X)
-    return csr_matrix(found, dtype=np.float64) if is_sparse(found) else np.ascontiguousarray(found, dtype=np.float64)
+    found: Any = transformer.transform(X)
+    found = csr_matrix(found, dtype=np.float64) if is_sparse(found) else np.ascontiguousarray(found, dtype=np.float64)
+    if found.ndim != 2 or found.shape[0] != X.shape[0]:
+        raise ValueError(
+            f"The feature_map must give one row of features for each row; received shape {found.shape} for "
+            f"{X.shape[0]} rows. Use a transformer that does."
+        )
+    if not np.isfinite(found.data if is_sparse(found) else found).all():
+        raise ValueError(
+            "The feature_map gives NaN or infinite values for some of these rows. Mend the rows, or the map."
+        )
+    return found
 
 
 def together(columns: list[Column], what: str) -> Column:

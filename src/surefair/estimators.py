@@ -94,8 +94,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     intersections : bool, default=False
         With several sensitive columns: let their intersection be a further one.
     feature_map : transformer or None, default=None
-        Any scikit-learn transformer φ, for example ``RBFSampler``, for a classifier that is linear in φ(x). A clone of
-        it is fitted on the constraint set and then kept.
+        Any scikit-learn transformer φ of arrays that needs no labels, for example ``RBFSampler``, for a classifier
+        that is linear in φ(x). A clone of it is fitted on the constraint set and then kept.
 
     Attributes
     ----------
@@ -199,6 +199,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "sample_weight is zero in every row: nothing is left to learn from. Leave it out, or mend it."
             )
         new._fit = fit_all(new._problem(), rows, given, self.n_constraint, effective_n_jobs(self.n_jobs))
+        if new._fit.weight == 0.0:
+            raise ValueError(
+                "sample_weight is zero in every row that is left to train on beside the constraint set. Shuffle the "
+                "rows, or pass a constraint_set."
+            )
         _warn_if_rigid(new._fit)
         _warn_if_diverged(new._fit)
         return self._become(new)
@@ -307,22 +312,26 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def coef_(self) -> FloatArray:
         """Coefficients of the averaged fit, shape (1, n_features)."""
-        return self._coefficients()[:, :1].T
+        fit = self._answer()
+        return fit.split(fit.alone)[0].T
 
     @property
     def intercept_(self) -> FloatArray:
         """Intercept of the averaged fit, shape (1,)."""
-        return self._answer().intercepts[:1]
+        fit = self._answer()
+        return fit.split(fit.alone)[1]
 
     @property
     def coef_replicates_(self) -> FloatArray:
         """Coefficients of the replicates, shape (n_replicates, n_features)."""
-        return self._coefficients()[:, 1:].T
+        fit = self._answer()
+        return fit.split(fit.theta)[0][:, 1:].T
 
     @property
     def intercept_replicates_(self) -> FloatArray:
         """Intercepts of the replicates, shape (n_replicates,)."""
-        return self._answer().intercepts[1:]
+        fit = self._answer()
+        return fit.split(fit.theta)[1][1:]
 
     @property
     def n_rows_(self) -> int:
@@ -367,7 +376,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         fit, values = self._answer(), self._check_features(X, reset=False)
-        return np.asarray(mapped(fit.feature_map, values) @ self._coefficients()[:, 0] + self.intercept_[0])
+        coef, intercept = fit.split(fit.alone)
+        return np.asarray(mapped(fit.feature_map, values) @ coef[:, 0] + intercept[0])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row.
@@ -486,7 +496,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]))
         if fit.feature_map is not None:
             named = hasattr(fit.feature_map, "get_feature_names_out")
-            count = len(self._coefficients())
+            count = len(fit.split(theta)[0])
             names = list(fit.feature_map.get_feature_names_out(names)) if named else [f"map{i}" for i in range(count)]
         if fit.problem.fit_intercept:
             names.append("intercept")
@@ -645,7 +655,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Add the groups of these columns to those known; rows that wait for D' to fill are coded anew."""
         before = self._census
         if before is None:
-            self._census = Census.of(Groups.of(columns))
+            found = Groups.of(columns)
+            self._census = Census.of(found if self.criterion is None else found.check_few())
             return
         groups = before.groups.joined(columns)
         self._census = before.joined(groups if self.criterion is None else groups.check_few())
@@ -713,11 +724,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "Fit with n_replicates=200, say."
             )
         return fit
-
-    def _coefficients(self) -> FloatArray:
-        """Coefficients without the intercept, shape (features, 1 + replicates)."""
-        fit = self._answer()
-        return fit.theta[:-1] if fit.problem.fit_intercept else fit.theta
 
     def _population(self, X: Any, y: Any, sample_weight: Any) -> tuple[Fit, Rows]:
         """Return the fit, and checked rows; for ``theory``."""

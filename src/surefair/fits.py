@@ -88,18 +88,24 @@ class Fit(NamedTuple):
     @property
     def theta(self) -> FloatArray:
         """Averaged coefficients, intercept last, shape (D, 1 + replicates): column 0 is the fit itself."""
-        mean = self.learner.mean(self.state)
+        return self._averaged(self.state)
+
+    @property
+    def alone(self) -> FloatArray:
+        """Averaged coefficients of the fit itself, shape (D, 1); with many features and replicates, far less work."""
+        return self._averaged(type(self.state)(self.state[0], *(array[:, :1] for array in self.state[1:])))
+
+    def _averaged(self, state: Any) -> FloatArray:
+        mean = self.learner.mean(state)
         if self.W.ndim == 1:
             return np.asarray(self.W[:, None] * mean)
         theta = np.empty_like(mean.T)
         kernels.change_coordinates(np.ascontiguousarray(mean.T), np.ascontiguousarray(self.W.T), theta)  # unlike BLAS
         return theta.T
 
-    @property
-    def intercepts(self) -> FloatArray:
-        """Intercepts, shape (1 + replicates,)."""
-        theta = self.theta
-        return theta[-1] if self.problem.fit_intercept else np.zeros(theta.shape[1])
+    def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coefficients of the features, and intercepts, 0 where there is none."""
+        return (theta[:-1], theta[-1]) if self.problem.fit_intercept else (theta, np.zeros(theta.shape[1]))
 
     def features(self, X: Any) -> Any:
         """Features that the coefficients belong to: the map's, where there is one, and 1 for the intercept."""

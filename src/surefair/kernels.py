@@ -230,13 +230,13 @@ def _derivatives(loss: int, y: float, margin: Any, out: Any) -> None:
 
 
 @compiled
-def overshoot(normals: Any, levels: Any, p: Any) -> None:
+def overshoot(normals: Any, levels: Any, gram: Any, p: Any) -> None:
     """Replace each column of p (r, columns) by what it has to give up to reach the nearest point of all slabs.
 
-    The slabs are |n_sᵀu| ≤ e_s with unit normals (S, r), no two of them parallel, and levels (S,). Levels of 0 leave
-    the origin alone, one dimension leaves an interval; otherwise each column is solved by the dual active-set method of
-    Goldfarb and Idnani: start from p itself, take in the slab that is left furthest, let go of those that no longer
-    push.
+    The slabs are |n_sᵀu| ≤ e_s with unit normals (S, r), no two of them parallel, their Gram matrix, and levels (S,).
+    Levels of 0 leave the origin alone, one dimension leaves an interval; otherwise each column is solved by the dual
+    active-set method of Goldfarb and Idnani: start from p itself, take in the slab that is left furthest, let go of
+    those that no longer push.
     """
     S, r = normals.shape
     if levels.max() == 0.0:
@@ -245,11 +245,8 @@ def overshoot(normals: Any, levels: Any, p: Any) -> None:
         for b in range(p.shape[1]):
             p[0, b] -= min(max(p[0, b], -levels[0]), levels[0])
         return
-    gram, u, q, which, sign = np.empty((S, S)), np.empty(r), np.empty(S), np.empty(r, dtype=np.int64), np.empty(r)
+    u, q, which, sign = np.empty(r), np.empty(S), np.empty(r, dtype=np.int64), np.empty(r)
     push, share, factor = np.empty(r + 1), np.empty(r + 1), np.empty((r, r))
-    for s in range(S):
-        for other in range(S):
-            gram[s, other] = _dot(normals[s], normals[other])
     for b in range(p.shape[1]):
         n_active, size = 0, levels.max()
         for j in range(r):
@@ -337,7 +334,7 @@ def _solve(factor: Any, n: int, x: Any) -> None:
 @compiled
 def dual_averaging(
     X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, damping: float,
-    basis: Any, normals: Any, levels: Any, first: int, last: int, w: Any, U: Any, scalars: Any,
+    basis: Any, normals: Any, levels: Any, gram: Any, first: int, last: int, w: Any, U: Any, scalars: Any,
 ) -> None:  # fmt: skip
     """Carry columns first … last - 1 of the state through all rows, in place.
 
@@ -368,7 +365,7 @@ def dual_averaging(
             damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
             if i == 0 or (first_row + i) % FOLD == 0:  # otherwise the last sweep has left it
                 _margins(x, w_, product)
-            _iterate(s_, basis_x, normals, levels, product, c, margin)
+            _iterate(s_, basis_x, normals, levels, gram, product, c, margin)
             _derivatives(loss, y[i], margin, slope)
             _shrink(s_, c, step, V[i % DRAWN], damp, alpha, move)
             if step * alpha > 1e-3:  # a ridge so strong that a could vanish before the next fold
@@ -392,8 +389,8 @@ def dual_averaging(
 @compiled
 def dual_averaging_sparse(
     starts: Any, features: Any, values: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int,
-    alpha: float, damping: float, basis: Any, normals: Any, levels: Any, first: int, last: int, w: Any, U: Any,
-    scalars: Any,
+    alpha: float, damping: float, basis: Any, normals: Any, levels: Any, gram: Any, first: int, last: int, w: Any,
+    U: Any, scalars: Any,
 ) -> None:  # fmt: skip
     """The same for rows of which only the non-zero ``values`` of some ``features`` are given: no other is touched.
 
@@ -419,7 +416,7 @@ def dual_averaging_sparse(
                 wj, xj = w_[where[j]], x[j]
                 for b in range(T):
                     product[b] += xj * wj[b]
-            _iterate(s_, basis_x, normals, levels, product, c, margin)
+            _iterate(s_, basis_x, normals, levels, gram, product, c, margin)
             _derivatives(loss, y[i], margin, slope)
             _shrink(s_, c, step, V[i % DRAWN], damp, alpha, move)
             for b in range(T):
@@ -434,7 +431,9 @@ def dual_averaging_sparse(
 
 
 @compiled
-def _iterate(scalars: Any, basis_x: Any, normals: Any, levels: Any, product: Any, c: Any, margin: Any) -> None:
+def _iterate(
+    scalars: Any, basis_x: Any, normals: Any, levels: Any, gram: Any, product: Any, c: Any, margin: Any
+) -> None:
     """Fill c (r, columns) with what the projection takes away, and margin (columns,) with xᵀθ, from product = xᵀw."""
     r, T = c.shape
     a, beta, t = scalars[0], scalars[2], scalars[2 + r]
@@ -449,7 +448,7 @@ def _iterate(scalars: Any, basis_x: Any, normals: Any, levels: Any, product: Any
         beta, t = scalars[2 + s], scalars[2 + r + s]
         for b in range(T):
             c[s, b] = a[b] * t[b] + beta[b]
-    overshoot(normals, levels, c)
+    overshoot(normals, levels, gram, c)
     for b in range(T):
         margin[b] = a[b] * product[b]
     for s in range(r):
@@ -679,8 +678,8 @@ def penalised_sgd(
 def penalised_sgd_sparse(
     starts: Any, features: Any, values: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int,
     alpha: float, damping: float, row_starts: Any, row_numbers: Any, row_values: Any, at_start: Any, weights: Any,
-    pulls: Any, contrasts: Any, sharpness: float, penalty: float, robust: bool, first: int, last: int, w: Any, U: Any,
-    scalars: Any, zeta: Any, Z: Any, mu: Any, S: Any,
+    gram: Any, grid: Any, contrasts: Any, sharpness: float, penalty: float, robust: bool, first: int, last: int, w: Any,
+    U: Any, scalars: Any, zeta: Any, Z: Any, mu: Any, S: Any,
 ) -> None:  # fmt: skip
     """The same for sparse rows: only their features are touched, and numbers that belong to the m rows of D'.
 
@@ -690,9 +689,9 @@ def penalised_sgd_sparse(
         iterate  θ = a w + Rᵀζ         μ = R θ      a row changes w by a multiple of x, the penalty changes ζ
         sum    Σ θ = A w + U + RᵀZ     S = R Σθ
 
-    A gradient of the penalty is Rᵀγ; its product with θ is γᵀμ, and it moves μ by RRᵀγ, which is added up from the
-    ``pulls`` (L, m, m), on a grid, of the rows on the wrong side. D' is given by columns: for each feature, the numbers
-    of the rows that have it and their values; ``at_start`` is R times the start.
+    A gradient of the penalty is Rᵀγ; its product with θ is γᵀμ, and it moves μ by RRᵀγ, which is added up, on a
+    ``grid`` (L, m), from the rows of the ``gram`` matrix (m, m) that belong to rows on the wrong side. D' is given by
+    columns: for each feature, the numbers of the rows that have it and their values; ``at_start`` is R times the start.
     """
     L, m = weights.shape
     J, soft, smooth = (len(contrasts) if len(contrasts) > 0 else L), len(contrasts) > 0, sharpness > 0.0
@@ -722,7 +721,7 @@ def penalised_sgd_sparse(
                 _average(S_, at_start, first_row + i, nu)
             else:
                 nu[:] = mu_
-            _take_sides(nu, sharpness, pulls, side, moved)
+            _take_sides(nu, sharpness, weights, gram, grid, side, moved)
             for term in range(L):
                 f[term] = 0.0
                 for r in range(m):
@@ -796,9 +795,9 @@ def penalised_sgd_sparse(
 
 
 @compiled
-def _take_sides(nu: Any, sharpness: float, pulls: Any, side: Any, moved: Any) -> None:
+def _take_sides(nu: Any, sharpness: float, weights: Any, gram: Any, grid: Any, side: Any, moved: Any) -> None:
     """Bring side (m, columns) up to the margins ν, and moved (L, m, columns) with it: RRᵀ times weights times side."""
-    (L, m), T = pulls.shape[:2], nu.shape[1]
+    (L, m), T = weights.shape, nu.shape[1]
     if sharpness > 0.0:
         for r in range(m):
             for b in range(T):
@@ -807,8 +806,10 @@ def _take_sides(nu: Any, sharpness: float, pulls: Any, side: Any, moved: Any) ->
         for term in range(L):
             for other in range(m):
                 for r in range(m):
-                    for b in range(T):
-                        moved[term, other, b] += side[r, b] * pulls[term, r, other]
+                    pull = weights[term, r] * gram[r, other]
+                    if pull != 0.0:
+                        for b in range(T):
+                            moved[term, other, b] += side[r, b] * pull
         return
     for r in range(m):
         for b in range(T):
@@ -816,7 +817,8 @@ def _take_sides(nu: Any, sharpness: float, pulls: Any, side: Any, moved: Any) ->
             if now != side[r, b]:
                 for term in range(L):
                     for other in range(m):
-                        moved[term, other, b] += (now - side[r, b]) * pulls[term, r, other]
+                        pull = np.rint(weights[term, r] * gram[r, other] / grid[term, other]) * grid[term, other]
+                        moved[term, other, b] += (now - side[r, b]) * pull
                 side[r, b] = now
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from quadprog import solve_qp
+from scipy.sparse import csr_matrix
 
 import surefair as sf
 from surefair import kernels
@@ -56,9 +57,9 @@ def norms(p):
 
 def by_kernel(learner, p):
     """The projection as the compiled code makes it."""
-    basis, normals, levels = learner.faces
+    basis, normals, levels, gram = learner.faces
     c = basis @ p
-    kernels.overshoot(normals, levels, c)
+    kernels.overshoot(normals, levels, gram, c)
     return p - basis.T @ c
 
 
@@ -116,11 +117,29 @@ def test_feasible_points_stay(project, drawn):
 
 def test_the_faces_of_several_slabs():
     vectors = np.array([[3.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-6.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
-    basis, normals, levels = Faces.of(vectors, 0.6)
+    basis, normals, levels, gram = Faces.of(vectors, 0.6)
     assert basis.shape == (2, 3)
     np.testing.assert_allclose(np.sort(levels), [0.1, 0.6 / np.sqrt(2.0)])  # of the parallel two, the tighter
     np.testing.assert_allclose(norms(normals.T), 1.0)
     np.testing.assert_allclose(basis @ basis.T, np.eye(2), atol=1e-15)
+    np.testing.assert_allclose(gram, normals @ normals.T)
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
+def test_groups_of_the_same_rows_constrain_nothing(copies, kind):
+    rng = np.random.default_rng(1)
+    order, X, y = rng.permutation(250 * copies), rng.normal(size=(2_000, 2)), rng.integers(2, size=2_000)
+    Xc, zc = np.repeat(1.1 * rng.normal(size=(250, 2)), copies, axis=0)[order], np.tile(np.arange(copies), 250)[order]
+    apart = kind(Xc), (Xc[:, 0] > 0.0).astype(int), zc
+    fits = (
+        sf.FairClassifier(criterion, n_replicates=2, random_state=0).fit(
+            kind(X), y, sensitive_features=rng.integers(copies, size=2_000), constraint_set=apart
+        )
+        for criterion in ("demographic_parity", None)
+    )
+    constrained, free = (clf.coef_ for clf in fits)
+    np.testing.assert_allclose(constrained, free, rtol=1e-9)  # covariances are 0, but for rounding
 
 
 @given(data=st.data())

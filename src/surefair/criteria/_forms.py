@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.special import expit
 
 from surefair.streams import FloatArray, is_sparse
 
 if TYPE_CHECKING:
     from surefair.criteria._criterion import Rate
+
+
+ROUNDING = 1e-12
+"""A mean is 0 where it is smaller, relative to the mean of absolute values, than rounding could make it."""
 
 
 class Members(NamedTuple):
@@ -55,8 +60,9 @@ class Slabs(NamedTuple):
         Z, vectors = members.centred(), []
         for rate in rates:
             part = np.flatnonzero(rate.looks_at(y))
-            c = members.weight[part]
-            vectors.append((X[part].T @ (c[:, None] * Z[part])).T / c.sum())
+            share = members.weight[part, None] / members.weight[part].sum()
+            found, size = (X[part].T @ (share * Z[part])).T, (abs(X[part]).T @ (share * abs(Z[part]))).T
+            vectors.append(np.where(abs(found) > ROUNDING * size, found, 0.0))  # noise would constrain like anything
         return cls(np.ascontiguousarray(np.vstack(vectors)))
 
 
@@ -109,13 +115,16 @@ class SoftRatePenalty(NamedTuple):
     @classmethod
     def on(cls, X: Any, y: FloatArray, members: Members, rates: tuple[Rate, ...]) -> SoftRatePenalty:
         """Soft rates of every group; all rows of D' count, as the decision is not known beforehand."""
-        (rate,) = rates
-        ((decision,), truths) = {d for _, d in rate.denominator}, [t for t, _ in rate.numerator]
         some = np.flatnonzero(_not_zero(X) & (members.weight > 0.0))
         part = (members.weight[:, None] * members.indicators()).T[:, some] / -members.weight.sum()
-        sign = np.full(len(some), -1.0 if decision == 1 else 1.0)
-        weights = np.vstack([part * np.isin(y[some] > 0.0, truths), part])
-        return cls(_scaled(X[some], sign), weights, _all_pairs(members.sizes))
+        sign, above = [], []
+        for rate in rates:
+            (decision,), truths = {d for _, d in rate.denominator}, [t for t, _ in rate.numerator]
+            sign.append(np.full(len(some), -1.0 if decision == 1 else 1.0))
+            above.append(part * np.isin(y[some] > 0.0, truths))
+        rows = _scaled(X[np.tile(some, len(rates))], np.concatenate(sign))
+        weights = np.vstack([block_diag(*above), block_diag(*[part] * len(rates))])
+        return cls(rows, weights, block_diag(*[_all_pairs(members.sizes)] * len(rates)))
 
     def terms(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Terms, and their derivatives (J, L, …), of the values f (L, …) of numerators and denominators."""
@@ -179,9 +188,13 @@ def on_grid(A: FloatArray) -> FloatArray:
     >>> bool(A.sum() == A[::-1].cumsum()[-1] == A[:500].sum() + A[500:].sum())
     True
     """
-    largest = np.abs(A).sum(axis=-2, keepdims=True)
-    grid = 2.0 ** (np.ceil(np.log2(np.where(largest > 0.0, largest, 1.0))) - 52)
+    grid = grid_for(np.abs(A).sum(axis=-2, keepdims=True))
     return np.asarray(np.rint(A / grid) * grid)
+
+
+def grid_for(largest: FloatArray) -> FloatArray:
+    """Power of two on whose multiples sums up to ``largest`` are exact."""
+    return np.asarray(2.0 ** (np.ceil(np.log2(np.where(largest > 0.0, largest, 1.0))) - 52))
 
 
 def _all_pairs(sizes: tuple[int, ...]) -> FloatArray:

@@ -51,6 +51,7 @@ class Faces(NamedTuple):
     basis: FloatArray  # Q, shape (r, D), r ≥ 1
     normals: FloatArray  # n, unit vectors, shape (S, r), no two of them parallel
     levels: FloatArray  # e, shape (S,)
+    gram: FloatArray  # products of the normals, shape (S, S)
 
     @classmethod
     def of(cls, vectors: FloatArray, tolerance: float) -> Faces:
@@ -59,7 +60,7 @@ class Faces(NamedTuple):
         vectors, lengths = vectors[lengths > 0.0], lengths[lengths > 0.0]
         basis = np.zeros((0, vectors.shape[1]))
         if not len(vectors):
-            return cls(np.zeros((1, vectors.shape[1])), np.ones((1, 1)), np.zeros(1))
+            return cls(np.zeros((1, vectors.shape[1])), np.ones((1, 1)), np.zeros(1), np.ones((1, 1)))
         for unit in vectors / lengths[:, None]:
             rest = unit
             for _ in range(2):  # twice is enough
@@ -73,7 +74,8 @@ class Faces(NamedTuple):
         for s in np.argsort(levels, kind="stable"):
             if all(1.0 - abs(normals[s] @ normals[other]) > PARALLEL**2 for other in kept):
                 kept.append(int(s))
-        return cls(basis, np.ascontiguousarray(normals[kept]), levels[kept])
+        normals = np.ascontiguousarray(normals[kept])
+        return cls(basis, normals, levels[kept], normals @ normals.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +145,7 @@ class DualAveraging:
 
     def project(self, p: FloatArray) -> FloatArray:
         """Nearest points of the slabs to the columns of p."""
-        Q, normals, levels = self.faces
+        Q, normals, levels, _ = self.faces
         coordinates = Q @ p
         if len(Q) == 1:
             nearest = coordinates.clip(-levels[0], levels[0])

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csc_matrix
 
 from surefair import kernels
-from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, on_grid
+from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, grid_for
 from surefair.learners._settings import Settings
 from surefair.learners.penalised_sgd import PenalisedSGD, SGDState
 from surefair.multipliers import LAWS
@@ -63,10 +63,9 @@ class SparsePenalisedSGD:
     FORMS = ((SquaredPenalty, True), (SoftRatePenalty, True))
 
     @cached_property
-    def pulls(self) -> FloatArray:
-        """What each row of D' adds to the margins of all of them, by each kinked function, shape (L, m, m)."""
-        gram = (self.form.rows @ self.form.rows.T).toarray()
-        return on_grid(self.form.weights[:, :, None] * gram)
+    def gram(self) -> FloatArray:
+        """Products of the rows of D', shape (m, m)."""
+        return np.asarray((self.form.rows @ self.form.rows.T).toarray())
 
     @cached_property
     def plain(self) -> PenalisedSGD:
@@ -87,7 +86,8 @@ class SparsePenalisedSGD:
             X.indptr, X.indices, X.data, y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
             LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping,
             by_column.indptr, by_column.indices, by_column.data, self.form.rows @ s.start, self.form.weights,
-            self.pulls, self.form.contrasts, s.sharpness or 0.0, s.effective_penalty, s.robust,
+            self.gram, grid_for(np.abs(self.form.weights) @ np.abs(self.gram)), self.form.contrasts,
+            s.sharpness or 0.0, s.effective_penalty, s.robust,
         )  # fmt: skip
         kernels.on_threads(kernels.penalised_sgd_sparse, args, arrays, n_threads)
         return SparseSGDState(state.k + len(y), *arrays)
@@ -112,7 +112,7 @@ class SparsePenalisedSGD:
     def _kept(self, plain: SGDState) -> SparseSGDState:
         """State with ζ = Z = 0."""
         k, theta, total = plain
-        scalars, zeros = np.zeros((2, theta.shape[1])), np.zeros((len(self.pulls[0]), theta.shape[1]))
+        scalars, zeros = np.zeros((2, theta.shape[1])), np.zeros((self.form.rows.shape[0], theta.shape[1]))
         scalars[0] = 1.0
         R = self.form.rows
         return SparseSGDState(k, theta, total, scalars, zeros, zeros, R @ theta, R @ total)

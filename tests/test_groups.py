@@ -654,3 +654,14 @@ def test_intersections_that_read_alike_are_refused():
     a, b = np.array(["x", "x × y"])[np.arange(600) % 2], np.array(["y × z", "z"])[np.arange(600) % 2]
     with pytest.raises(ValueError, match="make two intersections read alike"):
         make(intersections=True).fit(rows.X, rows.y, sensitive_features={"a": a, "b": b})
+
+
+def test_a_model_can_be_measured_by_a_column_of_another_name():
+    rows = population((3,))
+    clf = make().fit(rows.X, rows.y, sensitive_features={"race": rows.z})
+    by = {"origin": rows.z}, {"half": np.where(np.arange(600) < 300, "x", "y")}
+    found = [clf.fairness_interval(rows.X, rows.y, sensitive_features=z) for z in by]
+    assert [set(interval.by_group["column"]) for interval in found] == [{"origin"}, {"half"}]
+    assert found[1].by_group["group"].tolist() == ["x", "y"]
+    plain = make().fit(rows.X, rows.y, sensitive_features=rows.z)
+    assert plain.fairness_interval(rows.X, rows.y, sensitive_features=by[1]).by_group["group"].tolist() == ["x", "y"]

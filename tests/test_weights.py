@@ -324,4 +324,8 @@ def test_weights_of_0_in_every_row_are_refused_where_something_must_count():
     refused(clf, "sample_weight is zero in every row: nothing is left to count", ask, TEST, np.zeros(400))
     refused(clf, "no row of group", lambda clf: train(make(), constraint_set=apart(np.zeros(120))))
     nobody = {"sample_weight": np.zeros(400)}
-    refused(clf, "zero in every row: there is no population", lambda clf: theory.optimum(clf, TEST.X, TEST.y, **nobody))
+    refused(
+        clf,
+        "zero in every row: nothing is left of the population",
+        lambda clf: theory.optimum(clf, TEST.X, TEST.y, **nobody),
+    )

@@ -108,12 +108,11 @@ class Groups:
 
     def measured_by(self, columns: Mapping[str | None, SensitiveColumn]) -> Groups:
         """Groups of these columns, whichever they are; those known of the columns declared are among them."""
-        if len(columns) == len(self.levels) == 1 and set(columns) != set(self.levels):  # one of them lacks a name
-            ((column,), (levels,)) = columns.values(), self.levels.values()
-            same = bool(set(column.values.tolist()) & set(levels.values.tolist()))
-            return self.joined(columns) if same else Groups.of(columns)
-        if set(columns) == set(self.levels) or None in {*columns, *self.levels}:
-            return self.joined(columns)
+        if None in {*columns, *self.levels}:
+            ((column, *_), (levels, *_)) = columns.values(), self.levels.values()
+            strange = not set(column.values.tolist()) & set(levels.values.tolist())
+            other = len(columns) == len(self.levels) == 1 and set(columns) != set(self.levels) and strange
+            return Groups.of(columns) if other else self.joined(columns)
         known = {name: [SensitiveColumn(self.levels[name].values)] if name in self.levels else [] for name in columns}
         return Groups({name: _levels(name, [*known[name], column]) for name, column in columns.items()})
 
@@ -122,10 +121,14 @@ class Groups:
         matched = self._match(columns)
         return np.stack([self.levels[name].codes(column.values) for name, column in matched.items()], axis=1)
 
-    def among(self, codes: NDArray[np.int64]) -> Groups:
-        """The groups that occur among these codes (n_rows, columns)."""
-        some = zip(self.levels.items(), codes.T, strict=True)
-        return Groups({name: Levels(levels.values[np.unique(code)], levels.what) for (name, levels), code in some})
+    def among(self, codes: NDArray[np.int64]) -> tuple[Groups, NDArray[np.int64]]:
+        """The groups that occur among these codes (n_rows, columns), and the codes of the same rows in them."""
+        found, recoded = {}, []
+        for (name, levels), code in zip(self.levels.items(), codes.T, strict=True):
+            present, new = np.unique(code, return_inverse=True)
+            found[name] = Levels(levels.values[present], levels.what)
+            recoded.append(new)
+        return Groups(found), np.stack(recoded, axis=1)
 
     def recode(self, before: Groups) -> list[NDArray[np.int64]]:
         """For each column, the code of each group that had a code before."""
@@ -169,21 +172,19 @@ class Groups:
     def check_comparable(self) -> Groups:
         """Return the same, if every column has groups to compare, and not too many."""
         for name, levels in self.levels.items():
-            n, column = len(levels.values), "The group column" if name is None else f"The sensitive column {name!r}"
-            if n < 2:
+            if (n := len(levels.values)) < 2:
                 raise ValueError(
-                    f"{column} holds {n} group only, {_listed(_plain(levels.values))}, and two or more are needed. "
-                    "Drop the column, or use criterion=None for a fit with no constraint."
+                    f"{_called(name)} holds {n} group only, {_listed(_plain(levels.values))}, and two or more are "
+                    "needed. Drop the column, or use criterion=None for a fit with no constraint."
                 )
         return self.check_few()
 
     def check_few(self) -> Groups:
         """Return the same, if no column has too many groups to compare."""
         for name, levels in self.levels.items():
-            n, column = len(levels.values), "The group column" if name is None else f"The sensitive column {name!r}"
-            if n > MAX_GROUPS:
+            if (n := len(levels.values)) > MAX_GROUPS:
                 raise ValueError(
-                    f"{column} holds {n} different values, and at most {MAX_GROUPS} groups can be compared. "
+                    f"{_called(name)} holds {n} different values, and at most {MAX_GROUPS} groups can be compared. "
                     "Bin numbers, for example with pandas.cut, or merge rare values."
                 )
         return self
@@ -247,6 +248,10 @@ def _levels(name: str | None, columns: list[SensitiveColumn]) -> Levels:
     what = "group" if name is None else f"{name!r} group"
     parts = [part for column in columns for part in column if part is not None]
     return Levels.of(together(parts, what), what)
+
+
+def _called(name: str | None) -> str:
+    return "The group column" if name is None else f"The sensitive column {name!r}"
 
 
 def _columns(columns: Mapping[str | None, Any]) -> str:

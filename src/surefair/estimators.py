@@ -50,6 +50,8 @@ from surefair.streams import (
     is_sparse,
     make_frame,
     same_length,
+    some_weight,
+    with_intersection,
 )
 
 DIVERGED = "the fit or some replicates diverged: the step is too large for this problem"
@@ -194,10 +196,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"Classifier can't train when only one class is present: exactly two labels are needed, received "
                 f"{new.classes_.tolist()}."
             )
-        if not rows.weight.any():
-            raise ValueError(
-                "sample_weight is zero in every row: nothing is left to learn from. Leave it out, or mend it."
-            )
+        some_weight(rows.weight, "to learn from")
         new._fit = fit_all(new._problem(), rows, given, self.n_constraint, effective_n_jobs(self.n_jobs))
         if new._fit.weight == 0.0:
             raise ValueError(
@@ -253,7 +252,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError("constraint_set can only be given in the first call to partial_fit.")
             if classes is not None and not np.array_equal(np.unique(as_column(classes, "label")), self.classes_):
                 raise ValueError(f"classes={list(classes)!r} differs from the first call's {self.classes_.tolist()}.")
-            rows = new._check_rows(X, y, sensitive_features, sample_weight, new_groups=True)
+            rows = new._check_rows(X, y, sensitive_features, sample_weight, stream=True)
         if new._fit is None:
             rows = rows if new._waiting is None else new._waiting.followed_by(rows)
             if rows.n < self.n_constraint:
@@ -350,10 +349,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if self._census is None:
             raise AttributeError("This fit had no sensitive_features, so it has no groups to count.")
-        problem = self._problem() if self._fit is None else self._fit.problem
-        rows = self._waiting if self._fit is None else self._fit.constraint_set
+        problem, rows = self._set_apart()
         assert problem.groups is not None
-        assert rows is not None
         apart, groups = Census.of(problem.groups).counted(rows.group), self._census.groups
         known = dict(zip(problem.groups.labels, apart.listed, strict=True))
         table = groups.table() | {
@@ -460,8 +457,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codes = groups.codes(columns)
         if same_length(X=rows.y, sensitive_features=codes) == 0:
             raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
-        if not rows.weight.any():
-            raise ValueError("sample_weight is zero in every row: nothing is left to count. Leave it out, or mend it.")
+        some_weight(rows.weight, "to count")
         counts = fit.decisions(rows._replace(group=codes), groups.sizes, source)
         rates = compared_rates(criterion, ratio)
         weighted = source in ("evaluation", "total")
@@ -615,12 +611,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return labels
 
     def _check_rows(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None, new_groups: bool = False
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None, stream: bool = False
     ) -> Rows:
         """Check rows against what was declared; in a stream, new groups may appear, and rows are counted."""
         values, labels = self._check_features(X, reset=False), self._check_labels(y)
         columns = None if sensitive_features is None else self._columns(sensitive_features)
-        n = same_length(X=np.empty(values.shape[0]), y=labels)
+        n = same_length(X=range(values.shape[0]), y=labels)
         weight = as_weight(sample_weight, n)
         weight = np.ones(n) if weight is None else weight
         width = 0 if self._census is None else len(self._census.rows)
@@ -628,7 +624,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return Rows(values, np.empty(0), np.empty((0, width), dtype=np.int64), weight)
         signs = np.where(Levels(self.classes_, "label").codes(labels) == 1, 1.0, -1.0)
         if columns is None:
-            if new_groups and self._census is not None and self._fit is None:
+            if stream and self._census is not None and self._fit is None:
                 raise ValueError(
                     "sensitive_features is missing, and the constraint set is still being filled from the stream "
                     f"({self.n_constraint} rows are needed). Pass the group of every row until it is full."
@@ -636,11 +632,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return Rows(values, signs, np.full((n, width), -1), weight)
         if self._census is None:
             raise ValueError("The first call had no sensitive_features; fit afresh to bring them in.")
-        if new_groups:
+        if stream:
             self._take_groups(columns)
         codes = self._census.groups.codes(columns)
         same_length(X=labels, sensitive_features=codes)
-        if new_groups:
+        if stream:
             self._census = self._census.counted(codes)
         return Rows(values, signs, codes, weight)
 
@@ -649,7 +645,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         declared = () if self._census is None else self._census.groups.levels
         columns = as_columns(sensitive_features, order=declared)
         wanted = self.intersections and not (measured and len(columns) == 1)  # one column can be measured by itself
-        return as_columns(sensitive_features, True, declared) if wanted else columns
+        return with_intersection(columns) if wanted else columns
 
     def _take_groups(self, columns: Any) -> None:
         """Add the groups of these columns to those known; rows that wait for D' to fill are coded anew."""
@@ -670,13 +666,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Fit of a stream before its first row: groups that D' lacks are late, in whichever batch they come."""
         problem = self._problem()
         if problem.groups is not None and problem.criterion is not None:
-            found = problem.groups.check_few().among(constraint_set.group)
-            if min(found.sizes) < 2:
-                return begin(problem, constraint_set)  # which says what is wrong
-            _warn_if_late(problem.groups, found)
-            recoded = [np.searchsorted(np.unique(code), code) for code in constraint_set.group.T]
-            constraint_set = constraint_set._replace(group=np.stack(recoded, axis=1))
-            problem = replace(problem, groups=found)
+            found, codes = problem.groups.among(constraint_set.group)
+            if min(found.sizes) > 1:  # otherwise begin says what is wrong
+                _warn_if_late(problem.groups, found)
+                problem, constraint_set = replace(problem, groups=found), constraint_set._replace(group=codes)
         return begin(problem, constraint_set)
 
     # -- Small things ------------------------------------------------------------------------------------------------
@@ -707,13 +700,18 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if self._fit is not None and self._fit.state.k > 0:
             return self._fit
-        rows = self._waiting if self._fit is None else self._fit.constraint_set
-        assert rows is not None
+        problem, rows = self._set_apart()
         try:
-            problem = self._problem() if self._fit is None else self._fit.problem
             return fit_all(problem, rows, None, self.n_constraint, effective_n_jobs(self.n_jobs))
         except ValueError as error:
             raise NotFittedError(f"{rows.n} rows are too few to answer yet. {error}") from error
+
+    def _set_apart(self) -> tuple[Problem, Rows]:
+        """Return the problem, and the rows that are, or are to become, its constraint set."""
+        if self._fit is not None:
+            return self._fit.problem, self._fit.constraint_set
+        assert self._waiting is not None
+        return self._problem(), self._waiting
 
     def _replicated(self) -> Fit:
         """Fit to answer questions about uncertainty from."""
@@ -728,8 +726,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _population(self, X: Any, y: Any, sample_weight: Any) -> tuple[Fit, Rows]:
         """Return the fit, and checked rows; for ``theory``."""
         rows = self._check_rows(X, y, None, sample_weight)
-        if not rows.weight.any():
-            raise ValueError("sample_weight is zero in every row: there is no population. Leave it out, or mend it.")
+        some_weight(rows.weight, "of the population")
         return self._answer(), rows
 
     def _fresh(self) -> Self:

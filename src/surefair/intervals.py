@@ -38,7 +38,7 @@ from surefair.criteria import CRITERIA, Criterion, Rate
 from surefair.encoding import Groups, Levels, together
 from surefair.multipliers import EVALUATION, uniforms
 from surefair.names import one_of
-from surefair.streams import Column, FloatArray, as_column, as_columns, as_weight, make_frame, same_length
+from surefair.streams import Column, FloatArray, as_column, as_columns, as_weight, make_frame, same_length, some_weight
 
 SOURCES = {
     "training": "the gap, on these evaluation rows, of the optimum that training estimates",
@@ -648,8 +648,8 @@ def fairness_interval(
     if n == 0:
         raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
     weight, groups = as_weight(sample_weight, n), Groups.of(columns).check_comparable()
-    if weight is not None and not weight.any():
-        raise ValueError("sample_weight is zero in every row: nothing is left to count. Leave it out, or mend it.")
+    if weight is not None:
+        some_weight(weight, "to count")
     truth, decision, positive = _truth_and_decision(true, predicted, pos_label, threshold)
     counts = count_decisions(decision, truth, groups.codes(columns), groups.sizes, weight)
     seed = randbits(63) if random_state is None else int(random_state)

@@ -411,11 +411,7 @@ def dual_averaging_sparse(
             if i % DRAWN == 0:
                 draw_multipliers(law, seed, first_row + i, low, V[: min(DRAWN, len(y) - i)])
             damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
-            product[:] = 0.0
-            for j in range(len(x)):
-                wj, xj = w_[where[j]], x[j]
-                for b in range(T):
-                    product[b] += xj * wj[b]
+            _margins_sparse(where, x, w_, product)
             _iterate(s_, basis_x, normals, levels, gram, product, c, margin)
             _derivatives(loss, y[i], margin, slope)
             _shrink(s_, c, step, V[i % DRAWN], damp, alpha, move)
@@ -423,11 +419,27 @@ def dual_averaging_sparse(
                 if abs(s_[0, b]) < 1e-3:
                     _fold(basis, w_, U_, s_, b, b + 1)
             _turn(s_, basis_x, move, slope, weighted)
-            for j in range(len(x)):
-                wj, Uj, xj = w_[where[j]], U_[where[j]], x[j]
-                for b in range(T):
-                    wj[b] -= slope[b] * xj
-                    Uj[b] += weighted[b] * xj
+            _sweep_sparse(where, x, slope, weighted, w_, U_)
+
+
+@compiled
+def _margins_sparse(where: Any, x: Any, theta: Any, out: Any) -> None:
+    """Fill out (columns,) with xᵀθ, of a row x with non-zero features ``where``."""
+    out[:] = 0.0
+    for j in range(len(x)):
+        theta_j, xj = theta[where[j]], x[j]
+        for b in range(len(out)):
+            out[b] += xj * theta_j[b]
+
+
+@compiled
+def _sweep_sparse(where: Any, x: Any, slope: Any, weighted: Any, w: Any, U: Any) -> None:
+    """W ← w - slope x and U ← U + weighted x, at the non-zero features ``where`` of a row."""
+    for j in range(len(x)):
+        wj, Uj, xj = w[where[j]], U[where[j]], x[j]
+        for b in range(len(slope)):
+            wj[b] -= slope[b] * xj
+            Uj[b] += weighted[b] * xj
 
 
 @compiled
@@ -604,7 +616,7 @@ def penalised_sgd(
         near_across, near_inverse = np.zeros((T, D, NEAR)), np.zeros((T, NEAR))
         at, margins = np.empty(D), np.empty(across.shape[1])
         V, margin, slope, shrink = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T)
-        pull, square, stiffness, matrix = np.empty((J, T)), np.empty(T), np.empty(T), np.empty((J, J + 1, T))
+        pull, square, matrix = np.empty((J, T)), np.empty(T), np.empty((J, J, T))
         for i in range(len(X)):
             x, step = X[i], eta[i]
             if i % DRAWN == 0:
@@ -643,26 +655,19 @@ def penalised_sgd(
                 _contrast(contrasts, f, slopes, offset, gradient)
             elif smooth:
                 offset[:] = f
-            if soft or smooth:  # the term itself is offset + gradientᵀθ, to first order
-                pull[:] = 0.0
-                _add_products(gradient, point, pull)
-                offset -= pull
-            for b in range(T):
-                stiffness[b] = 2.0 * penalty * step * v[b]
+            if soft or smooth:
+                _at_origin(gradient, point, offset, pull)
             if not robust:
-                _pull(theta_, gradient, gradient, offset, stiffness, False, matrix, pull)
+                _pull(theta_, gradient, gradient, offset, 2.0 * penalty * step, v, False, matrix, pull)
             _margins(x, theta_, margin)
             _derivatives(loss, y[i], margin, slope)
             damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
-            for b in range(T):
-                move = step * v[b] / (1.0 + damp * step * v[b])
-                shrink[b] = 1.0 - move * alpha
-                slope[b] *= move
+            _pace(step, v, damp, alpha, slope, shrink)
             for j in range(D):
                 for b in range(T):
                     theta_[j, b] = shrink[b] * theta_[j, b] - slope[b] * x[j]
             if robust:
-                _pull(theta_, gradient, gradient, offset, stiffness, True, matrix, pull)
+                _pull(theta_, gradient, gradient, offset, 2.0 * penalty * step, v, True, matrix, pull)
             for term in range(J - 1):
                 for j in range(D):
                     for b in range(T):
@@ -697,7 +702,8 @@ def penalised_sgd_sparse(
     J, soft, smooth = (len(contrasts) if len(contrasts) > 0 else L), len(contrasts) > 0, sharpness > 0.0
     for low in range(first, last, TILE // 2):
         T = min(TILE // 2, last - low)
-        w_, U_, a, A = w[:, low : low + T], U[:, low : low + T], scalars[0, low : low + T], scalars[1, low : low + T]
+        w_, U_, s_ = w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T]
+        a, A, no_slab = s_[0], s_[1], np.empty((0, len(w)))
         zeta_, Z_, mu_, S_ = np.empty((m, T)), np.empty((m, T)), np.empty((m, T)), np.empty((m, T))
         zeta_[:], Z_[:], mu_[:], S_[:] = (
             zeta[:, low : low + T], Z[:, low : low + T], mu[:, low : low + T], S[:, low : low + T],
@@ -706,8 +712,8 @@ def penalised_sgd_sparse(
         parts, moved = np.empty((L, m, T)), np.zeros((L, m, T))
         gamma, far = (np.empty((J, m, T)), np.empty((J, m, T))) if soft else (parts, moved)
         V, margin, slope, shrink = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T)
-        offset, pull, stiffness, matrix = np.empty((J, T)), np.empty((J, T)), np.empty(T), np.empty((J, J + 1, T))
-        rows_x = np.empty(m)
+        offset, pull, matrix = np.empty((J, T)), np.empty((J, T)), np.empty((J, J, T))
+        weighted, rows_x = np.empty(T), np.empty(m)
         for i in range(len(y)):
             where, x, step = features[starts[i] : starts[i + 1]], values[starts[i] : starts[i + 1]], eta[i]
             if i % DRAWN == 0:
@@ -728,9 +734,7 @@ def penalised_sgd_sparse(
                     for b in range(T):
                         parts[term, r, b] = weights[term, r] * side[r, b]
                         if smooth:
-                            scaled = sharpness * nu[r, b]
-                            bent = (min(scaled, 0.0) - np.log1p(exponential(-abs(scaled)))) / sharpness
-                            f[term, b] += weights[term, r] * bent
+                            f[term, b] += weights[term, r] * _rounded(nu[r, b], sharpness)
                         else:
                             f[term, b] += parts[term, r, b] * nu[r, b]
             if soft:
@@ -738,18 +742,10 @@ def penalised_sgd_sparse(
                 _contrast(contrasts, f, parts, offset, gamma)
             else:
                 offset[:] = f
-            pull[:] = 0.0
-            _add_products(gamma, nu, pull)
-            offset -= pull
-            for b in range(T):
-                stiffness[b] = 2.0 * penalty * step * v[b]
+            _at_origin(gamma, nu, offset, pull)
             if not robust:
-                _pull(mu_, gamma, far, offset, stiffness, False, matrix, pull)
-            margin[:] = 0.0
-            for j in range(len(x)):
-                wj, xj = w_[where[j]], x[j]
-                for b in range(T):
-                    margin[b] += xj * wj[b]
+                _pull(mu_, gamma, far, offset, 2.0 * penalty * step, v, False, matrix, pull)
+            _margins_sparse(where, x, w_, margin)
             for b in range(T):
                 margin[b] *= a[b]
             for r in range(m):
@@ -757,31 +753,22 @@ def penalised_sgd_sparse(
                     margin[b] += rows_x[r] * zeta_[r, b]
             _derivatives(loss, y[i], margin, slope)
             damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
+            _pace(step, v, damp, alpha, slope, shrink)
             for b in range(T):
-                move = step * v[b] / (1.0 + damp * step * v[b])
-                shrink[b] = 1.0 - move * alpha
-                slope[b] *= move
                 a[b] *= shrink[b]
                 if abs(a[b]) < 1e-3:
-                    for j in range(len(w_)):
-                        U_[j, b] += A[b] * w_[j, b]
-                        w_[j, b] *= a[b]
-                    a[b], A[b] = 1.0, 0.0
+                    _fold(no_slab, w_, U_, s_, b, b + 1)
             for r in range(m):
                 for b in range(T):
                     zeta_[r, b] *= shrink[b]
                     mu_[r, b] = shrink[b] * mu_[r, b] - slope[b] * rows_x[r]
             for b in range(T):
                 slope[b] /= a[b]
-            for j in range(len(x)):
-                wj, Uj, xj = w_[where[j]], U_[where[j]], x[j]
-                for b in range(T):
-                    wj[b] -= slope[b] * xj
-                    Uj[b] += A[b] * slope[b] * xj
-            for b in range(T):
+                weighted[b] = A[b] * slope[b]
                 A[b] += a[b]
+            _sweep_sparse(where, x, slope, weighted, w_, U_)
             if robust:
-                _pull(mu_, gamma, far, offset, stiffness, True, matrix, pull)
+                _pull(mu_, gamma, far, offset, 2.0 * penalty * step, v, True, matrix, pull)
             for term in range(J):
                 for r in range(m):
                     for b in range(T):
@@ -820,6 +807,30 @@ def _take_sides(nu: Any, sharpness: float, weights: Any, gram: Any, grid: Any, s
                         pull = np.rint(weights[term, r] * gram[r, other] / grid[term, other]) * grid[term, other]
                         moved[term, other, b] += (now - side[r, b]) * pull
                 side[r, b] = now
+
+
+@compiled
+def _pace(step: float, v: Any, damp: float, alpha: float, slope: Any, shrink: Any) -> None:
+    """Turn slopes of the loss into the multiples of x that θ loses; fill shrink with the share the ridge leaves."""
+    for b in range(len(slope)):
+        move = step * v[b] / (1.0 + damp * step * v[b])
+        shrink[b] = 1.0 - move * alpha
+        slope[b] *= move
+
+
+@compiled
+def _rounded(margin: float, sharpness: float) -> float:
+    """min(0, margin) with its kink rounded."""
+    scaled = sharpness * margin
+    return float((min(scaled, 0.0) - np.log1p(exponential(-abs(scaled)))) / sharpness)
+
+
+@compiled
+def _at_origin(gradient: Any, point: Any, value: Any, scratch: Any) -> None:
+    """Turn values at a point (J, columns) into those that, to first order, the terms have at 0."""
+    scratch[:] = 0.0
+    _add_products(gradient, point, scratch)
+    value -= scratch
 
 
 @compiled
@@ -907,9 +918,8 @@ def _measure_smooth(
     for b in range(T):
         _margins(np.ascontiguousarray(point[:, b]), across, margins)
         for r in range(m):
-            scaled = sharpness * margins[r]
-            side[r] = 1.0 / (1.0 + exponential(scaled))
-            low[r] = (min(scaled, 0.0) - np.log1p(exponential(-abs(scaled)))) / sharpness
+            side[r] = 1.0 / (1.0 + exponential(sharpness * margins[r]))
+            low[r] = _rounded(margins[r], sharpness)
         for term in range(L):
             f[term, b] = _dot(weights[term], low)
             slopes[term, :, b] = 0.0
@@ -951,12 +961,12 @@ def _add_products(gradient: Any, theta: Any, out: Any) -> None:
 
 @compiled
 def _pull(
-    theta: Any, gradient: Any, far: Any, offset: Any, stiffness: Any, implicit: bool, matrix: Any, pull: Any
+    theta: Any, gradient: Any, far: Any, offset: Any, strength: float, v: Any, implicit: bool, matrix: Any, pull: Any
 ) -> None:
     """Fill pull (J, columns) with how much of each term's gradient the penalty step takes away from θ.
 
-    With g = offset + gradientᵀθ an explicit step takes stiffness · g; an implicit one solves (I + stiffness · M) pull =
-    stiffness · g, where M holds the products of the gradients: by elimination, without square roots. ``far`` is the
+    With g = offset + gradientᵀθ an explicit step takes sv · g, s the strength; an implicit one solves (I + sv M) pull =
+    sv g, where M holds the products of the gradients: by elimination, without square roots. ``far`` is the
     gradient again, or what stands for it in products with gradients where these are given in other coordinates.
     """
     J, D, T = gradient.shape
@@ -964,7 +974,7 @@ def _pull(
     _add_products(gradient, theta, pull)
     for term in range(J):
         for b in range(T):
-            pull[term, b] *= stiffness[b]
+            pull[term, b] *= strength * v[b]
     if not implicit:
         return
     for row in range(J):
@@ -975,7 +985,7 @@ def _pull(
                 for b in range(T):
                     entry[b] += gradient[row, j, b] * far[column, j, b]
             for b in range(T):
-                entry[b] = entry[b] * stiffness[b] + (1.0 if row == column else 0.0)
+                entry[b] = entry[b] * (strength * v[b]) + (1.0 if row == column else 0.0)
     for pivot in range(J):
         for row in range(pivot + 1, J):
             for column in range(pivot + 1, row + 1):

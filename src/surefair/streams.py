@@ -188,16 +188,19 @@ def as_columns(
     if not columns:
         raise ValueError("sensitive_features holds no column. Pass at least one.")
     columns = {name: columns[name] for name in order if name in columns} | columns
-    lengths = {str(name): column.values for name, column in columns.items()}
-    same_length(**lengths)
-    if intersections:
-        if len(columns) < 2:
-            raise ValueError(
-                f"Intersections need two or more sensitive columns; received {len(columns)}. Pass a data frame or a "
-                "dict of columns, or leave intersections out."
-            )
-        columns[" × ".join(lengths)] = SensitiveColumn(_intersection(list(lengths.values())))
-    return columns
+    same_length(**{str(name): column.values for name, column in columns.items()})
+    return with_intersection(columns) if intersections else columns
+
+
+def with_intersection(columns: dict[str | None, SensitiveColumn]) -> dict[str | None, SensitiveColumn]:
+    """Sensitive columns, and one more of the groups that they form together."""
+    if len(columns) < 2:
+        raise ValueError(
+            f"Intersections need two or more sensitive columns; received {len(columns)}. Pass a data frame or a "
+            "dict of columns, or leave intersections out."
+        )
+    values = [column.values for column in columns.values()]
+    return columns | {" × ".join(map(str, columns)): SensitiveColumn(_intersection(values))}
 
 
 def _intersection(columns: list[Column]) -> Column:
@@ -253,6 +256,12 @@ def as_weight(sample_weight: Any, n: int) -> FloatArray | None:
             "row, or give it the weight 0."
         )
     return np.ascontiguousarray(weight)
+
+
+def some_weight(weight: FloatArray, purpose: str) -> None:
+    """Refuse weights that are all 0."""
+    if not weight.any():
+        raise ValueError(f"sample_weight is zero in every row: nothing is left {purpose}. Leave it out, or mend it.")
 
 
 def is_sparse(X: Any) -> bool:

@@ -29,6 +29,8 @@ def test_labels_and_groups_are_the_published_ones(data):
     assert set(data.y) == {"<=50K", ">50K"}
     assert set(data.sensitive) == {"Female", "Male"}
     assert (data.label, data.sensitive_name) == ("income", "sex")
+    assert data.sensitive_columns["sex"].tolist() == data.sensitive.tolist()
+    assert data.sensitive_columns["race"].nunique() == 5
 
 
 @pytest.mark.parametrize(("encoding", "columns", "rank"), [("ordinal", 13, 14), ("onehot", 95, 95)])

@@ -12,9 +12,13 @@ every_law = pytest.mark.parametrize("law", LAWS)
 
 
 def kernel_draw(law, seed, first_row, n_rows, first_column, n_columns):
-    V = np.empty((n_rows, n_columns))
-    kernels.draw_multipliers(LAWS[law], np.uint64(seed), first_row, first_column, V)
-    return V
+    code, padded = LAWS[law], -(-n_columns // 4) * 4
+    words = np.empty((n_rows, -(-n_columns // 32) if law == "two_point" else padded), dtype=np.uint32)
+    kernels.draw_words(code, np.uint64(seed), first_row, first_column, words)
+    V = np.empty((n_rows, padded))
+    for i in range(n_rows):
+        kernels.draw_moves(code, 1.0, 0.0, words, i, first_column == 0, V[i])
+    return V[:, :n_columns]
 
 
 @pytest.mark.parametrize(
@@ -32,10 +36,10 @@ def kernel_draw(law, seed, first_row, n_rows, first_column, n_columns):
 )
 def test_philox_gives_the_published_answers(counter, key, answer):
     assert tuple(philox(np.array(counter, dtype=np.uint64), key).tolist()) == answer
-    words = np.empty(4, dtype=np.uint64)
+    words = np.empty((4, 1), dtype=np.uint64)
     row = np.uint64(counter[0] | counter[1] << 32)
-    kernels.philox(row, np.uint64(counter[2]), np.uint64(counter[3]), np.uint64(key), words)
-    assert tuple(words.tolist()) == answer
+    kernels.philox(row, 0, np.uint64(counter[2]), 0, np.uint64(counter[3]), np.uint64(key), words)
+    assert tuple(words[:, 0].tolist()) == answer
 
 
 @every_law

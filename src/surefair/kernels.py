@@ -21,11 +21,13 @@ from numba.extending import intrinsic
 F = TypeVar("F", bound=Callable[..., Any])
 
 WORD = 32  # columns are shared out in multiples of 32, so that the bits of two-point weights come in whole words
-TILE = 192  # columns carried through all rows together
-FOLD = 256  # rows between two folds of the lazy form, counted from the first row of the stream
+TILE = 224  # the most columns carried through all rows together
+PENALTY_TILE = 96  # the same where there is a penalty
+BLOCK = 4  # rows whose products and updates are made together, counted from the first row of the stream
+FOLD = 256  # rows between two folds of the lazy form, counted in the same way
+STRONG = 0.02  # a share of the dual that the ridge takes in one step, past which a row is a block by itself
 NEAR = 32  # rows of D' near a change of sides that are followed for each column
 DRAWN = 32  # rows for which weights are drawn at a time
-PENDING = 8  # rows whose part in the sum of the iterates is added together
 HEAD_START = 100.0  # rows that the start counts for in the point where penalties are judged
 LOG_LOSS, TWO_POINT, UNIFORM, EXPONENTIAL, NORMAL = 0, 0, 1, 2, 3  # codes; see losses.py and multipliers.py
 
@@ -62,6 +64,16 @@ def _bits_of_double(typing_context, value):  # type: ignore[no-untyped-def]
     return types.int64(types.float64), codegen
 
 
+@intrinsic
+def _fused(typing_context, a, b, c):  # type: ignore[no-untyped-def]
+    """Round a b + c once: where c is a product, too, the compiler could otherwise choose which to round first."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.fma(*args)
+
+    return a(a, b, c), codegen
+
+
 @compiled
 def exponential(x: float) -> float:
     """exp(x) without branches, so that a loop over it vectorises; clipped to exp(±700).
@@ -94,68 +106,95 @@ def exponential(x: float) -> float:
 
 
 @compiled
-def philox(row: int, block: int, purpose: int, seed: int, words: Any) -> None:
-    """Fill four 32-bit words with the random bits of (row, block, purpose); see ``multipliers.philox``."""
+def philox(row: int, row_step: int, block: int, block_step: int, purpose: int, seed: int, words: Any) -> None:
+    """Fill words (4, n) with the random bits of n rows, or n blocks of columns; see ``multipliers.philox``."""
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    x0, x1 = np.uint64(row) & mask, np.uint64(row) >> half
-    x2, x3 = np.uint64(block), np.uint64(purpose)
-    k0, k1 = np.uint64(seed) & mask, np.uint64(seed) >> half
-    for _ in range(10):
-        a = x0 * np.uint64(0xD2511F53)
-        b = x2 * np.uint64(0xCD9E8D57)
-        x0, x1, x2, x3 = (b >> half) ^ x1 ^ k0, b & mask, (a >> half) ^ x3 ^ k1, a & mask
-        k0 = (k0 + np.uint64(0x9E3779B9)) & mask
-        k1 = (k1 + np.uint64(0xBB67AE85)) & mask
-    words[0], words[1], words[2], words[3] = x0, x1, x2, x3
+    for i in range(words.shape[1]):
+        at = np.uint64(row + i * row_step)
+        x0, x1, x2, x3 = at & mask, at >> half, np.uint64(block + i * block_step), np.uint64(purpose)
+        k0, k1 = np.uint64(seed) & mask, np.uint64(seed) >> half
+        for _ in range(10):
+            a = x0 * np.uint64(0xD2511F53)
+            b = x2 * np.uint64(0xCD9E8D57)
+            x0, x1, x2, x3 = (b >> half) ^ x1 ^ k0, b & mask, (a >> half) ^ x3 ^ k1, a & mask
+            k0 = (k0 + np.uint64(0x9E3779B9)) & mask
+            k1 = (k1 + np.uint64(0xBB67AE85)) & mask
+        words[0, i], words[1, i], words[2, i], words[3, i] = x0, x1, x2, x3
 
 
 @compiled
-def draw_multipliers(law: int, seed: int, first_row: int, first_column: int, V: Any) -> None:
-    """Fill V (rows, columns) with weights; ``first_column`` is a multiple of 32."""
-    n_rows, n_columns = V.shape
-    words = np.empty(4, dtype=np.uint64)
-    drawn = np.empty(4)
-    for i in range(n_rows):
-        if law == TWO_POINT:
-            for low in range(0, n_columns, 32):
-                column = first_column + low
-                if low == 0 or column % 128 == 0:
-                    philox(first_row + i, column // 128, 0, seed, words)
-                word = np.int64(words[column // 32 % 4])
-                for j in range(min(32, n_columns - low)):
-                    V[i, low + j] = 2.0 * ((word >> j) & 1)
-        else:
-            for low in range(0, n_columns, 4):
-                philox(first_row + i, (first_column + low) // 4, 0, seed, words)
-                _transform(law, words, drawn)
-                for j in range(min(4, n_columns - low)):
-                    V[i, low + j] = drawn[j]
-        if first_column == 0:
-            V[i, 0] = 1.0
+def draw_words(law: int, seed: int, first_row: int, first_column: int, words: Any) -> None:
+    """Fill words (rows, words) with the random bits of weights: one a column of them, or, where 0 or 2, a word 32.
+
+    ``first_column`` is a multiple of 32.
+    """
+    n_rows, n_words = words.shape
+    if law == TWO_POINT:
+        drawn = np.empty((4, n_rows), dtype=np.uint64)
+        for word in range(n_words):
+            at = first_column // 32 + word
+            if word == 0 or at % 4 == 0:
+                philox(first_row, 1, at // 4, 0, 0, seed, drawn)
+            for i in range(n_rows):
+                words[i, word] = np.uint32(drawn[at % 4, i])
+    else:
+        drawn = np.empty((4, -(-n_words // 4)), dtype=np.uint64)
+        for i in range(n_rows):
+            philox(first_row + i, 0, first_column // 4, 1, 0, seed, drawn)
+            for word in range(n_words):
+                words[i, word] = np.uint32(drawn[word % 4, word // 4])
 
 
 @compiled
-def _transform(law: int, words: Any, V: Any) -> None:
-    """Turn four random words into four weights; see ``multipliers._transform``."""
-    for j in range(4):
-        u = (np.float64(words[j]) + 0.5) * 2.0**-32
-        if law == UNIFORM:
-            V[j] = 1.0 + np.sqrt(12.0) * (u - 0.5)
-        elif law == EXPONENTIAL:
-            V[j] = -np.log(u)
-        elif law == NORMAL:
-            V[j] = u
-        else:
-            term = cdf = np.exp(-1.0)
-            V[j] = 0.0
-            while cdf < u and V[j] < 13.0:
-                V[j] += 1.0
-                term /= V[j]
+def draw_moves(law: int, step: float, damp: float, words: Any, i: int, has_fit: bool, move: Any) -> None:
+    """Fill move (columns,) with the steps of row i of words, ηV / (1 + ηV damp); the fit, V = 1, may come first.
+
+    The columns are a multiple of 4.
+    """
+    if law == TWO_POINT:
+        most = 2.0 * step / (1.0 + damp * (2.0 * step))
+        for low in range(0, len(move), 32):
+            word, part = np.int32(words[i, low // 32]), move[low : low + 32]
+            for b in range(len(part)):
+                part[b] = most * np.float64((word >> np.int32(b)) & np.int32(1))
+    else:
+        for b in range(len(move)):
+            move[b] = (np.float64(words[i, b]) + 0.5) * 2.0**-32
+        _transform(law, move)
+        for b in range(len(move)):
+            move[b] = step * move[b] / (1.0 + damp * (step * move[b]))
+    if has_fit:
+        move[0] = step / (1.0 + damp * step)
+
+
+@compiled
+def _words(law: int, n_columns: int) -> Any:
+    """Room for the random bits of DRAWN rows."""
+    return np.empty((DRAWN, -(-n_columns // 32) if law == TWO_POINT else -(-n_columns // 4) * 4), dtype=np.uint32)
+
+
+@compiled
+def _transform(law: int, V: Any) -> None:
+    """Turn uniform numbers into weights, in place; see ``multipliers._transform``."""
+    n = len(V)
+    if law == UNIFORM:
+        for b in range(n):
+            V[b] = 1.0 + np.sqrt(12.0) * (V[b] - 0.5)
+    elif law == EXPONENTIAL:
+        for b in range(n):
+            V[b] = -np.log(V[b])
+    elif law == NORMAL:
+        for b in range(0, n, 2):
+            radius, angle = np.sqrt(-2.0 * np.log(V[b])), 2.0 * np.pi * V[b + 1]
+            V[b], V[b + 1] = 1.0 + radius * np.cos(angle), 1.0 + radius * np.sin(angle)
+    else:
+        for b in range(n):
+            u, term, cdf = V[b], np.exp(-1.0), np.exp(-1.0)
+            V[b] = 0.0
+            while cdf < u and V[b] < 13.0:
+                V[b] += 1.0
+                term /= V[b]
                 cdf += term
-    if law == NORMAL:
-        for j in (0, 2):
-            radius, angle = np.sqrt(-2.0 * np.log(V[j])), 2.0 * np.pi * V[j + 1]
-            V[j], V[j + 1] = 1.0 + radius * np.cos(angle), 1.0 + radius * np.sin(angle)
 
 
 # -- Pieces that both learners share ----------------------------------------------------------------------------------
@@ -164,18 +203,99 @@ def _transform(law: int, words: Any, V: Any) -> None:
 @compiled
 def change_coordinates(X: Any, W: Any, out: Any) -> None:
     """Fill out (rows, D) with (x, 1)ᵀW, or with xᵀW where W has no row for an intercept."""
-    n, d = X.shape
-    columns = np.ascontiguousarray(W[:d].T)
+    (n, d), D = X.shape, W.shape[1]
+    across = np.zeros((-(-D // BLOCK) * BLOCK, -(-d // BLOCK) * BLOCK))
+    across[:D, :d] = W[:d].T
+    block, moved = np.zeros((across.shape[1], TILE)), np.empty((BLOCK, TILE))
     for low in range(0, n, TILE):
         T = min(TILE, n - low)
-        block, moved = np.empty((d, T)), np.empty(T)
         for i in range(T):
             for j in range(d):
                 block[j, i] = X[low + i, j]
-        for c in range(W.shape[1]):
-            _margins(columns[c], block, moved)
-            for i in range(T):
-                out[low + i, c] = moved[i] + W[d, c] if len(W) > d else moved[i]
+        for c in range(0, D, BLOCK):
+            _products(across[c : c + BLOCK], block, moved)
+            for k in range(min(BLOCK, D - c)):
+                start = W[d, c + k] if len(W) > d else 0.0
+                for i in range(T):
+                    out[low + i, c + k] = moved[k, i] + start
+
+
+@compiled
+def _products(X: Any, theta: Any, out: Any) -> None:
+    """Fill out (4, columns) with the products of 4 rows with θ (D, columns); D is a multiple of 4.
+
+    One product is added after the other: with a sum of two products the compiler may round either of them first, and
+    need not choose alike in every loop. What is read is read before anything is written, or it would be read again.
+    """
+    D, T = theta.shape
+    out[:] = 0.0
+    for j in range(0, D, 4):
+        a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
+        b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
+        c0, c1, c2, c3 = X[2, j], X[2, j + 1], X[2, j + 2], X[2, j + 3]
+        d0, d1, d2, d3 = X[3, j], X[3, j + 1], X[3, j + 2], X[3, j + 3]
+        for b in range(T):
+            t0, t1, t2, t3 = theta[j, b], theta[j + 1, b], theta[j + 2, b], theta[j + 3, b]
+            o0 = out[0, b] + a0 * t0
+            o1 = out[1, b] + b0 * t0
+            o2 = out[2, b] + c0 * t0
+            o3 = out[3, b] + d0 * t0
+            o0 = o0 + a1 * t1
+            o1 = o1 + b1 * t1
+            o2 = o2 + c1 * t1
+            o3 = o3 + d1 * t1
+            o0 = o0 + a2 * t2
+            o1 = o1 + b2 * t2
+            o2 = o2 + c2 * t2
+            o3 = o3 + d2 * t2
+            out[0, b] = o0 + a3 * t3
+            out[1, b] = o1 + b3 * t3
+            out[2, b] = o2 + c3 * t3
+            out[3, b] = o3 + d3 * t3
+
+
+@compiled
+def _add_rows(X: Any, gain: Any, which: int, theta: Any) -> None:
+    """Add to θ (D, columns) 4 rows times every other row of gain, one after the other; D is a multiple of 4."""
+    D, T = theta.shape
+    for j in range(0, D, 4):
+        a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
+        b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
+        c0, c1, c2, c3 = X[2, j], X[2, j + 1], X[2, j + 2], X[2, j + 3]
+        d0, d1, d2, d3 = X[3, j], X[3, j + 1], X[3, j + 2], X[3, j + 3]
+        for b in range(T):
+            g0, g1, g2, g3 = gain[which, b], gain[which + 2, b], gain[which + 4, b], gain[which + 6, b]
+            t0 = theta[j, b] + g0 * a0
+            t1 = theta[j + 1, b] + g0 * a1
+            t2 = theta[j + 2, b] + g0 * a2
+            t3 = theta[j + 3, b] + g0 * a3
+            t0 = t0 + g1 * b0
+            t1 = t1 + g1 * b1
+            t2 = t2 + g1 * b2
+            t3 = t3 + g1 * b3
+            t0 = t0 + g2 * c0
+            t1 = t1 + g2 * c1
+            t2 = t2 + g2 * c2
+            t3 = t3 + g2 * c3
+            theta[j, b] = t0 + g3 * d0
+            theta[j + 1, b] = t1 + g3 * d1
+            theta[j + 2, b] = t2 + g3 * d2
+            theta[j + 3, b] = t3 + g3 * d3
+
+
+@compiled
+def _tile(n_columns: int, most: int) -> int:
+    """Columns to carry together, of n: tiles of about one size, in whole words."""
+    n_words, n_tiles = -(-n_columns // WORD), -(-n_columns // most)
+    return WORD * -(-n_words // n_tiles)
+
+
+@compiled
+def _room(n_rows: int, n_columns: int) -> Any:
+    """Zeros (rows, columns), the first at the start of a cache line; so are all rows of a multiple of 8 columns."""
+    flat = np.zeros(n_rows * n_columns + 8)
+    skip = -(flat.ctypes.data // 8) % 8
+    return flat[skip : skip + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
 @compiled
@@ -334,8 +454,9 @@ def _solve(factor: Any, n: int, x: Any) -> None:
 @compiled
 def dual_averaging(
     X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, damping: float,
-    basis: Any, normals: Any, levels: Any, gram: Any, first: int, last: int, w: Any, U: Any, scalars: Any,
-) -> None:  # fmt: skip
+    basis: Any, normals: Any, levels: Any, gram: Any, waiting: Any, first: int, last: int, w: Any, U: Any, scalars: Any,
+    gains: Any,
+) -> int:  # fmt: skip
     """Carry columns first … last - 1 of the state through all rows, in place.
 
     The state is kept in a lazy form, so that the ridge, the projection and the average cost O(1) per row and column
@@ -347,43 +468,91 @@ def dual_averaging(
 
     Rows of ``scalars``: a, A, then r rows each of β, t, C. Every FOLD rows of the stream the form is folded to a = 1,
     β = A = C = 0.
+
+    Rows are taken in blocks of 4. Their products with w are made together, and what the rows before it in the block
+    have added to w reaches a row through the products of rows with rows; w and U are brought up to date once a block.
+    Blocks end where the row number is a multiple of 4, wherever batches end: the rows of a block begun are ``waiting``
+    (their number, D) for the rest of it, with their ``gains`` (8, columns): of each, the multiples of it that w and
+    that U will gain. Returns the number of rows that wait in the end.
     """
-    D, r = X.shape[1], len(basis)
-    for low in range(first, last, TILE):
-        T = min(TILE, last - low)
-        w_, U_, s_ = np.empty((D, T)), np.empty((D, T)), np.empty((2 + 3 * r, T))
-        w_[:], U_[:], s_[:] = w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T]
-        V, margin, c, slope = np.empty((DRAWN, T)), np.empty(T), np.empty((r, T)), np.empty(T)
-        move, product, weighted, n_pending = np.empty(T), np.empty(T), np.empty((PENDING, T)), 0
-        basis_x = np.empty(r)
-        for i in range(len(X)):
-            x, step = X[i], eta[i]
-            for s in range(r):
-                basis_x[s] = _dot(basis[s], x)
-            if i % DRAWN == 0:
-                draw_multipliers(law, seed, first_row + i, low, V[: min(DRAWN, len(X) - i)])
-            damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
-            if i == 0 or (first_row + i) % FOLD == 0:  # otherwise the last sweep has left it
-                _margins(x, w_, product)
-            _iterate(s_, basis_x, normals, levels, gram, product, c, margin)
-            _derivatives(loss, y[i], margin, slope)
-            _shrink(s_, c, step, V[i % DRAWN], damp, alpha, move)
-            if step * alpha > 1e-3:  # a ridge so strong that a could vanish before the next fold
-                _accumulate(U_, X[i - n_pending : i], weighted)
-                n_pending = 0
-                for b in range(T):
-                    if abs(s_[0, b]) < 1e-3:
-                        _fold(basis, w_, U_, s_, b, b + 1)
-            _turn(s_, basis_x, move, slope, weighted[n_pending])
-            n_pending += 1
-            _sweep(w_, slope, x, X[min(i + 1, len(X) - 1)], product)
-            folding = (first_row + i + 1) % FOLD == 0
-            if n_pending == PENDING or folding or i + 1 == len(X):
-                _accumulate(U_, X[i + 1 - n_pending : i + 1], weighted)
-                n_pending = 0
-            if folding:
-                _fold(basis, w_, U_, s_, 0, T)
-        w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T] = w_, U_, s_
+    (n, D), r = X.shape, len(basis)
+    wide, width = -(-D // BLOCK) * BLOCK, _tile(last - first, TILE)
+    block, pairs, basis_x = np.zeros((BLOCK, wide)), np.empty((BLOCK, BLOCK)), np.empty((BLOCK, r))
+    begun = len(waiting)
+    for low in range(first, last, width):
+        T = min(width, last - low)
+        padded = -(-T // 8) * 8  # so that vectors come out even; the columns past T hold numbers nobody reads
+        w_, U_, s = _room(wide, padded), _room(wide, padded), _room(3 + 4 * r, TILE).ravel()
+        product, gain, move = _room(BLOCK, padded), _room(2 * BLOCK, padded), _room(1, padded)[0]
+        words = _words(law, padded)
+        w_[:D, :T], U_[:D, :T], gain[:, :T] = w[:, low : low + T], U[:, low : low + T], gains[:, low : low + T]
+        _unpack(scalars[:, low : low + T], s)
+        begun = len(waiting)
+        block[:begun, :D] = waiting
+        i = 0
+        while i < n:
+            strong = eta[i] * alpha > STRONG
+            if strong and begun > 0:
+                _add_block(block, gain, w_, U_)
+                begun = 0
+            stop = i + 1
+            while stop < n and (first_row + stop) % BLOCK != 0 and not strong and eta[stop] * alpha <= STRONG:
+                stop += 1
+            end = begun + stop - i
+            block[begun:end, :D] = X[i:stop]
+            block[end:] = 0.0
+            _products(block, w_, product)
+            _products_of_rows(block, basis, pairs, basis_x)
+            for k in range(begun, end):
+                if i % DRAWN == 0:
+                    draw_words(law, seed, first_row + i, low, words)
+                damp = damping * pairs[k, k] + (alpha if damping > 0.0 else 0.0)
+                draw_moves(law, eta[i], damp, words, i % DRAWN, low == 0, move)
+                for before in range(k):
+                    for b in range(padded):
+                        product[k, b] += gain[2 * before, b] * pairs[before, k]
+                _enter(s, k, basis_x, normals, levels, gram, alpha, product, move)
+                if strong:
+                    _fold_where_small(basis, w_[:D], U_[:D], s, T)
+                _leave(s, k, basis_x, y[i], loss, move, gain)
+                i += 1
+            begun = end
+            if strong or (first_row + i) % BLOCK == 0:
+                _add_block(block, gain, w_, U_)
+                begun = 0
+            if (first_row + i) % FOLD == 0:
+                _fold(basis, w_[:D], U_[:D], *_views(s, r), 0, padded)
+        w[:, low : low + T], U[:, low : low + T], gains[:, low : low + T] = w_[:D, :T], U_[:D, :T], gain[:, :T]
+        _pack(s, scalars[:, low : low + T])
+    return begun
+
+
+@compiled
+def _add_block(block: Any, gain: Any, w: Any, U: Any) -> None:
+    """Let w and U gain what the rows of a block add to them."""
+    _add_rows(block, gain, 0, w)
+    _add_rows(block, gain, 1, U)
+
+
+@compiled
+def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
+    """Fill pairs (4, 4) and basis_x (4, r) with products of the block's rows."""
+    for k in range(BLOCK):
+        p0 = p1 = p2 = p3 = 0.0
+        for j in range(block.shape[1]):
+            p0 += block[0, j] * block[k, j]
+            p1 += block[1, j] * block[k, j]
+            p2 += block[2, j] * block[k, j]
+            p3 += block[3, j] * block[k, j]
+        pairs[0, k], pairs[1, k], pairs[2, k], pairs[3, k] = p0, p1, p2, p3
+    for f in range(len(basis)):
+        p0 = p1 = p2 = p3 = 0.0
+        for j in range(basis.shape[1]):
+            p0 += block[0, j] * basis[f, j]
+            p1 += block[1, j] * basis[f, j]
+            p2 += block[2, j] * basis[f, j]
+            p3 += block[3, j] * basis[f, j]
+        basis_x[0, f], basis_x[1, f], basis_x[2, f], basis_x[3, f] = p0, p1, p2, p3
 
 
 @compiled
@@ -394,32 +563,157 @@ def dual_averaging_sparse(
 ) -> None:  # fmt: skip
     """The same for rows of which only the non-zero ``values`` of some ``features`` are given: no other is touched.
 
-    Folding touches all, and is done only for columns whose a has all but vanished.
+    Rows are taken one by one. Folding touches all features, and is done only for columns whose a has all but vanished.
     """
-    r = len(basis)
-    for low in range(first, last, TILE):
-        T = min(TILE, last - low)
-        w_, U_, s_ = w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T]
-        V, margin, c, slope = np.empty((DRAWN, T)), np.empty(T), np.empty((r, T)), np.empty(T)
-        move, product, weighted, basis_x = np.empty(T), np.empty(T), np.empty(T), np.empty(r)
+    r, width = len(basis), _tile(last - first, TILE)
+    for low in range(first, last, width):
+        T = min(width, last - low)
+        w_, U_, s = w[:, low : low + T], U[:, low : low + T], np.zeros((3 + 4 * r) * TILE)
+        padded = -(-T // 8) * 8
+        product, gain, move = np.zeros((1, padded)), np.zeros((2, padded)), np.empty(padded)
+        words, basis_x = _words(law, padded), np.empty((1, r))
+        _unpack(scalars[:, low : low + T], s)
         for i in range(len(y)):
-            where, x, step = features[starts[i] : starts[i + 1]], values[starts[i] : starts[i + 1]], eta[i]
+            where, x = features[starts[i] : starts[i + 1]], values[starts[i] : starts[i + 1]]
             basis_x[:] = 0.0
-            for s in range(r):
+            for f in range(r):
                 for j in range(len(x)):
-                    basis_x[s] += basis[s, where[j]] * x[j]
+                    basis_x[0, f] += basis[f, where[j]] * x[j]
             if i % DRAWN == 0:
-                draw_multipliers(law, seed, first_row + i, low, V[: min(DRAWN, len(y) - i)])
+                draw_words(law, seed, first_row + i, low, words)
             damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
-            _margins_sparse(where, x, w_, product)
-            _iterate(s_, basis_x, normals, levels, gram, product, c, margin)
-            _derivatives(loss, y[i], margin, slope)
-            _shrink(s_, c, step, V[i % DRAWN], damp, alpha, move)
-            for b in range(T):
-                if abs(s_[0, b]) < 1e-3:
-                    _fold(basis, w_, U_, s_, b, b + 1)
-            _turn(s_, basis_x, move, slope, weighted)
-            _sweep_sparse(where, x, slope, weighted, w_, U_)
+            draw_moves(law, eta[i], damp, words, i % DRAWN, low == 0, move)
+            _margins_sparse(where, x, w_, product[0])
+            _enter(s, 0, basis_x, normals, levels, gram, alpha, product, move)
+            _fold_where_small(basis, w_, U_, s, T)
+            _leave(s, 0, basis_x, y[i], loss, move, gain)
+            _add_sparse(where, x, gain[0], gain[1], w_, U_)
+        _pack(s, scalars[:, low : low + T])
+
+
+# What a tile knows of each column besides w and U lies in one flat array s, TILE numbers apart, so that the compiler
+# sees which of them do not overlap: a, A, the margin, and then, for each dimension of the slabs, β, t, C, c.
+_SUM, _MARGIN, _FACES, _FACE = TILE, 2 * TILE, 3 * TILE, 4 * TILE
+_DOT, _GIVEN, _OVER = TILE, 2 * TILE, 3 * TILE
+
+
+@compiled
+def _unpack(scalars: Any, s: Any) -> None:
+    """Spread scalars (2 + 3r, columns) out; columns past them begin with a = 1."""
+    T, r = scalars.shape[1], len(scalars) // 3
+    s[:TILE] = 1.0
+    s[:T], s[_SUM : _SUM + T] = scalars[0], scalars[1]
+    for f in range(r):
+        face = s[_FACES + f * _FACE :]
+        face[:T], face[_DOT : _DOT + T] = scalars[2 + f], scalars[2 + r + f]
+        face[_GIVEN : _GIVEN + T] = scalars[2 + 2 * r + f]
+
+
+@compiled
+def _pack(s: Any, scalars: Any) -> None:
+    """Gather the scalars again."""
+    T, r = scalars.shape[1], len(scalars) // 3
+    scalars[0], scalars[1] = s[:T], s[_SUM : _SUM + T]
+    for f in range(r):
+        face = s[_FACES + f * _FACE :]
+        scalars[2 + f], scalars[2 + r + f] = face[:T], face[_DOT : _DOT + T]
+        scalars[2 + 2 * r + f] = face[_GIVEN : _GIVEN + T]
+
+
+@compiled
+def _enter(
+    s: Any, k: int, basis_x: Any, normals: Any, levels: Any, gram: Any, alpha: float, product: Any, move: Any
+) -> None:
+    """Project, take the margin of row k from its product with w, let the iterate enter the sums, shrink the dual."""
+    T, r = len(move), basis_x.shape[1]
+    if r == 1:  # the usual case in one loop; what is read is read before anything is written
+        level, x = levels[0], basis_x[k, 0]
+        for b in range(T):
+            a, A, beta, t, C = s[b], s[_SUM + b], s[_FACES + b], s[_FACES + _DOT + b], s[_FACES + _GIVEN + b]
+            q = a * t + beta
+            rest = beta - (q - min(max(q, -level), level))
+            shrink = move[b] * alpha
+            s[_MARGIN + b] = _fused(rest, x, a * product[k, b])
+            s[_SUM + b] = A + a
+            s[b] = a - shrink * a
+            s[_FACES + _GIVEN + b] = C + rest
+            s[_FACES + b] = beta - shrink * rest
+        return
+    for f in range(r):
+        face = _FACES + f * _FACE
+        for b in range(T):
+            s[face + _OVER + b] = s[b] * s[face + _DOT + b] + s[face + b]
+    overshoot(normals, levels, gram, s[_FACES:].reshape(r, 4, TILE)[:, 3, :T])
+    for b in range(T):
+        a, A = s[b], s[_SUM + b]
+        s[_MARGIN + b] = a * product[k, b]
+        s[_SUM + b] = A + a
+        s[b] = a - move[b] * alpha * a
+    for f in range(r):
+        face, x = _FACES + f * _FACE, basis_x[k, f]
+        for b in range(T):
+            beta, margin, C = s[face + b], s[_MARGIN + b], s[face + _GIVEN + b]
+            rest = beta - s[face + _OVER + b]
+            s[_MARGIN + b] = margin + rest * x
+            s[face + _GIVEN + b] = C + rest
+            s[face + b] = beta - move[b] * alpha * rest
+
+
+@compiled
+def _leave(s: Any, k: int, basis_x: Any, y: float, loss: int, move: Any, gain: Any) -> None:
+    """Fill rows 2k and 2k + 1 of gain with the multiples of row k that w and U gain."""
+    T = len(move)
+    if loss == LOG_LOSS:  # one division for the slope of the loss and for 1 / a
+        for b in range(T):
+            s[_MARGIN + b] = y * move[b] / ((1.0 + exponential(y * s[_MARGIN + b])) * s[b])
+    else:
+        for b in range(T):
+            s[_MARGIN + b] = 2.0 * (y - s[_MARGIN + b]) * move[b] / s[b]
+    x = basis_x[k, 0]
+    for b in range(T):
+        g, A, t = s[_MARGIN + b], s[_SUM + b], s[_FACES + _DOT + b]
+        gain[2 * k, b] = g
+        gain[2 * k + 1, b] = -(A * g)
+        s[_FACES + _DOT + b] = t + g * x
+    for f in range(1, basis_x.shape[1]):
+        dot, x = _FACES + f * _FACE + _DOT, basis_x[k, f]
+        for b in range(T):
+            s[dot + b] += gain[2 * k, b] * x
+
+
+@compiled
+def _views(s: Any, r: int) -> tuple[Any, Any, Any, Any, Any]:
+    """The numbers a, A (columns,) and β, t, C (r, columns) of a tile."""
+    faces = s[_FACES:].reshape(r, 4, TILE)
+    return s[:TILE], s[_SUM : _SUM + TILE], faces[:, 0], faces[:, 1], faces[:, 2]
+
+
+@compiled
+def _fold_where_small(basis: Any, w: Any, U: Any, s: Any, T: int) -> None:
+    """Fold the columns whose a has all but vanished."""
+    for b in range(T):
+        if abs(s[b]) < 1e-3:
+            _fold(basis, w, U, *_views(s, len(basis)), b, b + 1)
+
+
+@compiled
+def _fold(basis: Any, w: Any, U: Any, a: Any, A: Any, beta: Any, t: Any, C: Any, first: int, last: int) -> None:
+    """Write the same dual points and the same sums with a = 1, β = A = C = 0, in columns first … last - 1."""
+    r = len(basis)
+    for j in range(len(w)):
+        for b in range(first, last):
+            U[j, b] += A[b] * w[j, b]
+            w[j, b] *= a[b]
+        for f in range(r):
+            for b in range(first, last):
+                U[j, b] += C[f, b] * basis[f, j]
+                w[j, b] += beta[f, b] * basis[f, j]
+    a[first:last], A[first:last] = 1.0, 0.0
+    beta[:, first:last], t[:, first:last], C[:, first:last] = 0.0, 0.0, 0.0
+    for f in range(r):
+        for j in range(len(w)):
+            for b in range(first, last):
+                t[f, b] += basis[f, j] * w[j, b]
 
 
 @compiled
@@ -428,152 +722,18 @@ def _margins_sparse(where: Any, x: Any, theta: Any, out: Any) -> None:
     out[:] = 0.0
     for j in range(len(x)):
         theta_j, xj = theta[where[j]], x[j]
-        for b in range(len(out)):
+        for b in range(len(theta_j)):
             out[b] += xj * theta_j[b]
 
 
 @compiled
-def _sweep_sparse(where: Any, x: Any, slope: Any, weighted: Any, w: Any, U: Any) -> None:
-    """W ← w - slope x and U ← U + weighted x, at the non-zero features ``where`` of a row."""
+def _add_sparse(where: Any, x: Any, gain: Any, weighted: Any, w: Any, U: Any) -> None:
+    """Add gain times x to w and weighted times x to U, at the non-zero features ``where`` of a row."""
     for j in range(len(x)):
         wj, Uj, xj = w[where[j]], U[where[j]], x[j]
-        for b in range(len(slope)):
-            wj[b] -= slope[b] * xj
+        for b in range(len(wj)):
+            wj[b] += gain[b] * xj
             Uj[b] += weighted[b] * xj
-
-
-@compiled
-def _iterate(
-    scalars: Any, basis_x: Any, normals: Any, levels: Any, gram: Any, product: Any, c: Any, margin: Any
-) -> None:
-    """Fill c (r, columns) with what the projection takes away, and margin (columns,) with xᵀθ, from product = xᵀw."""
-    r, T = c.shape
-    a, beta, t = scalars[0], scalars[2], scalars[2 + r]
-    if r == 1:
-        level, slab_x = levels[0], basis_x[0]
-        for b in range(T):
-            q = a[b] * t[b] + beta[b]
-            c[0, b] = q - min(max(q, -level), level)
-            margin[b] = a[b] * product[b] + (beta[b] - c[0, b]) * slab_x
-        return
-    for s in range(r):
-        beta, t = scalars[2 + s], scalars[2 + r + s]
-        for b in range(T):
-            c[s, b] = a[b] * t[b] + beta[b]
-    overshoot(normals, levels, gram, c)
-    for b in range(T):
-        margin[b] = a[b] * product[b]
-    for s in range(r):
-        beta = scalars[2 + s]
-        for b in range(T):
-            margin[b] += (beta[b] - c[s, b]) * basis_x[s]
-
-
-@compiled
-def _shrink(scalars: Any, c: Any, step: float, v: Any, damp: float, alpha: float, move: Any) -> None:
-    """Fill move (columns,) with the steps as taken; let the iterate enter the sums, and the ridge shrink the dual."""
-    r, T = c.shape
-    a, A, beta, C = scalars[0], scalars[1], scalars[2], scalars[2 + 2 * r]
-    for b in range(T):
-        move[b] = step * v[b] / (1.0 + damp * step * v[b])
-        A[b] += a[b]
-        a[b] -= move[b] * alpha * a[b]
-        C[b] += beta[b] - c[0, b]
-        beta[b] -= move[b] * alpha * (beta[b] - c[0, b])
-    for s in range(1, r):
-        beta, C = scalars[2 + s], scalars[2 + 2 * r + s]
-        for b in range(T):
-            C[b] += beta[b] - c[s, b]
-            beta[b] -= move[b] * alpha * (beta[b] - c[s, b])
-
-
-@compiled
-def _turn(scalars: Any, basis_x: Any, move: Any, slope: Any, weighted: Any) -> None:
-    """Turn slopes of the loss into the multiples of x that w loses, and ``weighted`` into those that U gains."""
-    r, T = len(basis_x), len(slope)
-    a, A, t = scalars[0], scalars[1], scalars[2 + r]
-    for b in range(T):
-        slope[b] *= move[b] / a[b]
-        t[b] -= slope[b] * basis_x[0]
-        weighted[b] = A[b] * slope[b]
-    for s in range(1, r):
-        t = scalars[2 + r + s]
-        for b in range(T):
-            t[b] -= slope[b] * basis_x[s]
-
-
-@compiled
-def _sweep(w: Any, slope: Any, x: Any, following: Any, product: Any) -> None:
-    """W ← w - slope x, and in the same sweep the next row's product with w, to the bit as ``_margins`` gives it."""
-    D, T = w.shape
-    for b in range(T):
-        product[b] = 0.0
-    for j in range(0, D - 3, 4):
-        x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
-        f0, f1, f2, f3 = following[j], following[j + 1], following[j + 2], following[j + 3]
-        for b in range(T):
-            w[j, b] -= slope[b] * x0
-            w[j + 1, b] -= slope[b] * x1
-            w[j + 2, b] -= slope[b] * x2
-            w[j + 3, b] -= slope[b] * x3
-            total = product[b] + f0 * w[j, b]
-            total = total + f1 * w[j + 1, b]
-            total = total + f2 * w[j + 2, b]
-            product[b] = total + f3 * w[j + 3, b]
-    if D % 4 >= 2:
-        j = D - D % 4
-        x0, x1, f0, f1 = x[j], x[j + 1], following[j], following[j + 1]
-        for b in range(T):
-            w[j, b] -= slope[b] * x0
-            w[j + 1, b] -= slope[b] * x1
-            total = product[b] + f0 * w[j, b]
-            product[b] = total + f1 * w[j + 1, b]
-    if D % 2 == 1:
-        x0, f0 = x[D - 1], following[D - 1]
-        for b in range(T):
-            w[D - 1, b] -= slope[b] * x0
-            product[b] += f0 * w[D - 1, b]
-
-
-@compiled
-def _accumulate(U: Any, X: Any, weighted: Any) -> None:
-    """U ← U + weighted x for each of a few rows in turn, so that however they are grouped the bits are the same."""
-    n, D = X.shape
-    T = U.shape[1]
-    for i in range(0, n - 3, 4):
-        for j in range(D):
-            x0, x1, x2, x3 = X[i, j], X[i + 1, j], X[i + 2, j], X[i + 3, j]
-            for b in range(T):
-                u = U[j, b] + weighted[i, b] * x0
-                u = u + weighted[i + 1, b] * x1
-                u = u + weighted[i + 2, b] * x2
-                U[j, b] = u + weighted[i + 3, b] * x3
-    for i in range(n - n % 4, n):
-        for j in range(D):
-            xj = X[i, j]
-            for b in range(T):
-                U[j, b] += weighted[i, b] * xj
-
-
-@compiled
-def _fold(basis: Any, w: Any, U: Any, scalars: Any, first: int, last: int) -> None:
-    """Write the same dual points and the same sums with a = 1, β = A = C = 0, in columns first … last - 1."""
-    r = len(basis)
-    a, A, beta, t, C = scalars[0], scalars[1], scalars[2 : 2 + r], scalars[2 + r : 2 + 2 * r], scalars[2 + 2 * r :]
-    for j in range(len(w)):
-        for b in range(first, last):
-            U[j, b] += A[b] * w[j, b]
-            w[j, b] *= a[b]
-        for s in range(r):
-            for b in range(first, last):
-                U[j, b] += C[s, b] * basis[s, j]
-                w[j, b] += beta[s, b] * basis[s, j]
-    a[first:last], A[first:last] = 1.0, 0.0
-    beta[:, first:last], t[:, first:last], C[:, first:last] = 0.0, 0.0, 0.0
-    for s in range(r):
-        for j in range(len(w)):
-            for b in range(first, last):
-                t[s, b] += basis[s, j] * w[j, b]
 
 
 # -- Penalised stochastic gradient descent -----------------------------------------------------------------------------
@@ -605,8 +765,9 @@ def penalised_sgd(
     across[:, :m] = rows.T
     for r in range(m):
         inverse_lengths[r] = 1.0 / np.sqrt(_dot(rows[r], rows[r]))
-    for low in range(first, last, TILE // 2):
-        T = min(TILE // 2, last - low)
+    width = _tile(last - first, PENALTY_TILE)
+    for low in range(first, last, width):
+        T = min(width, last - low)
         theta_, total_, point = np.empty((D, T)), np.empty((D, T)), np.empty((D, T))
         theta_[:], total_[:] = theta[:, low : low + T], total[:, low : low + T]
         slopes, f, wrong = np.zeros((L, D, T)), np.empty((L, T)), np.zeros((T, m), dtype=np.int64)
@@ -615,13 +776,14 @@ def penalised_sgd(
         near, n_near = np.zeros((T, NEAR), dtype=np.int64), np.zeros(T, dtype=np.int64)
         near_across, near_inverse = np.zeros((T, D, NEAR)), np.zeros((T, NEAR))
         at, margins = np.empty(D), np.empty(across.shape[1])
-        V, margin, slope, shrink = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T)
+        margin, slope, shrink = np.empty(T), np.empty(T), np.empty(T)
+        words, v = _words(law, T), np.empty(-(-T // 4) * 4)
         pull, square, matrix = np.empty((J, T)), np.empty(T), np.empty((J, J, T))
         for i in range(len(X)):
             x, step = X[i], eta[i]
             if i % DRAWN == 0:
-                draw_multipliers(law, seed, first_row + i, low, V[: min(DRAWN, len(X) - i)])
-            v = V[i % DRAWN]
+                draw_words(law, seed, first_row + i, low, words)
+            draw_moves(law, 1.0, 0.0, words, i % DRAWN, low == 0, v)
             if robust:
                 _average(total_, start, first_row + i, point)
             else:
@@ -700,10 +862,11 @@ def penalised_sgd_sparse(
     """
     L, m = weights.shape
     J, soft, smooth = (len(contrasts) if len(contrasts) > 0 else L), len(contrasts) > 0, sharpness > 0.0
-    for low in range(first, last, TILE // 2):
-        T = min(TILE // 2, last - low)
+    width = _tile(last - first, PENALTY_TILE)
+    for low in range(first, last, width):
+        T = min(width, last - low)
         w_, U_, s_ = w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T]
-        a, A, no_slab = s_[0], s_[1], np.empty((0, len(w)))
+        a, A, no_slab, none = s_[0], s_[1], np.empty((0, len(w))), np.empty((0, T))
         zeta_, Z_, mu_, S_ = np.empty((m, T)), np.empty((m, T)), np.empty((m, T)), np.empty((m, T))
         zeta_[:], Z_[:], mu_[:], S_[:] = (
             zeta[:, low : low + T], Z[:, low : low + T], mu[:, low : low + T], S[:, low : low + T],
@@ -711,14 +874,15 @@ def penalised_sgd_sparse(
         nu, side, f = np.empty((m, T)), np.zeros((m, T)), np.empty((L, T))
         parts, moved = np.empty((L, m, T)), np.zeros((L, m, T))
         gamma, far = (np.empty((J, m, T)), np.empty((J, m, T))) if soft else (parts, moved)
-        V, margin, slope, shrink = np.empty((DRAWN, T)), np.empty(T), np.empty(T), np.empty(T)
+        margin, slope, shrink = np.empty(T), np.empty(T), np.empty(T)
+        words, v = _words(law, T), np.empty(-(-T // 4) * 4)
         offset, pull, matrix = np.empty((J, T)), np.empty((J, T)), np.empty((J, J, T))
         weighted, rows_x = np.empty(T), np.empty(m)
         for i in range(len(y)):
             where, x, step = features[starts[i] : starts[i + 1]], values[starts[i] : starts[i + 1]], eta[i]
             if i % DRAWN == 0:
-                draw_multipliers(law, seed, first_row + i, low, V[: min(DRAWN, len(y) - i)])
-            v = V[i % DRAWN]
+                draw_words(law, seed, first_row + i, low, words)
+            draw_moves(law, 1.0, 0.0, words, i % DRAWN, low == 0, v)
             rows_x[:] = 0.0
             for j in range(len(x)):
                 for e in range(row_starts[where[j]], row_starts[where[j] + 1]):
@@ -757,16 +921,16 @@ def penalised_sgd_sparse(
             for b in range(T):
                 a[b] *= shrink[b]
                 if abs(a[b]) < 1e-3:
-                    _fold(no_slab, w_, U_, s_, b, b + 1)
+                    _fold(no_slab, w_, U_, a, A, none, none, none, b, b + 1)
             for r in range(m):
                 for b in range(T):
                     zeta_[r, b] *= shrink[b]
                     mu_[r, b] = shrink[b] * mu_[r, b] - slope[b] * rows_x[r]
             for b in range(T):
-                slope[b] /= a[b]
-                weighted[b] = A[b] * slope[b]
+                slope[b] /= -a[b]
+                weighted[b] = -(A[b] * slope[b])
                 A[b] += a[b]
-            _sweep_sparse(where, x, slope, weighted, w_, U_)
+            _add_sparse(where, x, slope, weighted, w_, U_)
             if robust:
                 _pull(mu_, gamma, far, offset, 2.0 * penalty * step, v, True, matrix, pull)
             for term in range(J):
@@ -813,7 +977,7 @@ def _take_sides(nu: Any, sharpness: float, weights: Any, gram: Any, grid: Any, s
 def _pace(step: float, v: Any, damp: float, alpha: float, slope: Any, shrink: Any) -> None:
     """Turn slopes of the loss into the multiples of x that θ loses; fill shrink with the share the ridge leaves."""
     for b in range(len(slope)):
-        move = step * v[b] / (1.0 + damp * step * v[b])
+        move = step * v[b] / (1.0 + damp * (step * v[b]))
         shrink[b] = 1.0 - move * alpha
         slope[b] *= move
 
@@ -1018,15 +1182,18 @@ def count_positive(X: Any, theta: Any, cell: Any, weight: Any, out: Any) -> None
 # -- Threads ----------------------------------------------------------------------------------------------------------
 
 
-def on_threads(kernel: Callable[..., None], args: tuple[Any, ...], state: tuple[Any, ...], n_threads: int) -> None:
-    """Call ``kernel(*args, first, last, *state)`` with the columns of the state shared out among threads."""
+def on_threads(kernel: Callable[..., Any], args: tuple[Any, ...], state: tuple[Any, ...], n_threads: int) -> Any:
+    """Call ``kernel(*args, first, last, *state)`` with the columns of the state shared out among threads.
+
+    Returns what the kernel returns, which must not depend on the columns.
+    """
     n_columns = state[0].shape[1]
     n_words = -(-n_columns // WORD)
     edges = [min(n_columns, WORD * (n_words * i // n_threads)) for i in range(n_threads + 1)]
     spans = [span for span in pairwise(edges) if span[0] < span[1]]
     if len(spans) == 1:
-        kernel(*args, 0, n_columns, *state)
-        return
+        return kernel(*args, 0, n_columns, *state)
     with ThreadPoolExecutor(len(spans)) as pool:
-        for done in [pool.submit(kernel, *args, *span, *state) for span in spans]:
-            done.result()
+        calls = [pool.submit(kernel, *args, *span, *state) for span in spans]
+        results = [call.result() for call in calls]
+        return results[0]

@@ -43,6 +43,8 @@ class DualState(NamedTuple):
     w: FloatArray  # (D, R)
     U: FloatArray  # (D, R)
     scalars: FloatArray  # (2 + 3r, R): a, A, and r rows each of β, t = Qw, C
+    waiting: FloatArray  # (p, 1, D): the rows of a block begun, which wait for the rest of it
+    gains: FloatArray  # (2p, R): of each of them, the multiples of it that w and that U will gain
 
 
 class Faces(NamedTuple):
@@ -112,7 +114,8 @@ class DualAveraging:
     def init(self, n_columns: int) -> DualState:
         """State before the first row: every column at the start."""
         one = self._state(0, self.settings.start[:, None], np.zeros((len(self.settings.start), 1)))
-        return DualState(0, *(np.repeat(array, n_columns, axis=1) for array in one[1:]))
+        w, U, scalars, gains = (np.repeat(a, n_columns, axis=1) for a in (one.w, one.U, one.scalars, one.gains))
+        return DualState(0, w, U, scalars, one.waiting, gains)
 
     def step(
         self, state: DualState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1
@@ -120,17 +123,20 @@ class DualAveraging:
         """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights."""
         s = self.settings
         arrays = state.w.copy(), state.U.copy(), state.scalars.copy()
-        kernel, rows = (
-            (kernels.dual_averaging_sparse, (X.indptr, X.indices, X.data))
-            if is_sparse(X)
-            else (kernels.dual_averaging, (np.ascontiguousarray(X),))
-        )
         args = (
-            *rows, y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k, LAWS[s.multipliers.law],
+            y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k, LAWS[s.multipliers.law],
             np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping, *self.faces,
         )  # fmt: skip
-        kernels.on_threads(kernel, args, arrays, n_threads)
-        return DualState(state.k + len(y), *arrays)
+        if is_sparse(X):
+            kernels.on_threads(kernels.dual_averaging_sparse, (X.indptr, X.indices, X.data, *args), arrays, n_threads)
+            return DualState(state.k + len(y), *arrays, state.waiting, state.gains)
+        X, before = np.ascontiguousarray(X), state.waiting[:, 0]
+        gains = np.zeros((2 * kernels.BLOCK, state.w.shape[1]))
+        gains[: len(state.gains)] = state.gains
+        p = kernels.on_threads(kernels.dual_averaging, (X, *args, before), (*arrays, gains), n_threads)
+        last = np.vstack([before, X[-kernels.BLOCK :]])
+        waiting = last[len(last) - p :, None]
+        return DualState(state.k + len(y), *arrays, waiting, gains[: 2 * p])
 
     def reference_step(self, state: DualState, x: FloatArray, y: float, weight: float = 1.0) -> DualState:
         """State after one row, in plain NumPy: the specification of ``step``."""
@@ -166,13 +172,22 @@ class DualAveraging:
 
     def _dual(self, state: DualState) -> FloatArray:
         """Dual points -s, out of the lazy form."""
-        return self._added(state.scalars[0] * state.w, state.scalars[2 : 2 + len(self.faces.basis)])
+        w, _ = self._settled(state)
+        return self._added(state.scalars[0] * w, state.scalars[2 : 2 + len(self.faces.basis)])
 
     def _total(self, state: DualState) -> FloatArray:
         """Sums of iterates, out of the lazy form."""
-        total = state.scalars[1] * state.w
-        total += state.U
+        w, U = self._settled(state)
+        total = state.scalars[1] * w
+        total += U
         return self._added(total, state.scalars[2 + 2 * len(self.faces.basis) :])
+
+    def _settled(self, state: DualState) -> tuple[FloatArray, FloatArray]:
+        """Return w and U with the gains of the rows that wait."""
+        w, U = state.w, state.U
+        for x, gain, weighted in zip(state.waiting, state.gains[::2], state.gains[1::2], strict=True):
+            w, U = w + x.T * gain, U + x.T * weighted
+        return w, U
 
     def _added(self, to: FloatArray, numbers: FloatArray) -> FloatArray:
         """Add Qᵀ times numbers (r, R), in place; column by column, unlike BLAS."""
@@ -187,8 +202,8 @@ class DualAveraging:
         scalars = np.zeros((2 + 3 * len(Q), p.shape[1]))
         scalars[0] = 1.0
         for s, direction in enumerate(Q):
-            scalars[2 + len(Q) + s] = np.sum(direction[:, None] * p, axis=0)  # unlike BLAS, column by column
-        return DualState(k, p, total, scalars)
+            scalars[2 + len(Q) + s] = np.add.accumulate(direction[:, None] * p)[-1]  # alike for any R, unlike sums
+        return DualState(k, p, total, scalars, np.zeros((0, 1, len(Q.T))), np.zeros((0, p.shape[1])))
 
 
 def _nearest(normals: FloatArray, levels: FloatArray, u: FloatArray) -> FloatArray:

@@ -25,11 +25,12 @@ lint: .venv/installed  ## ruff, mypy, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/installed  ## rows per second, and how many times a plain NumPy loop that is
+bench: .venv/installed  ## rows per second, and how many times a plain NumPy loop that is; memory; start-up
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python benchmarks/numpy_loop.py
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/startup.py
 
 calibrate: .venv/installed  ## the full statistical studies; results in docs/results
 	$(BIN)/python studies/spread.py

@@ -4,12 +4,19 @@ Linear classifiers trained in one pass under a fairness criterion, and beside th
 into confidence intervals for their unfairness and their coefficients.
 """
 
-from surefair import datasets, theory
-from surefair.checkpoints import load, save
-from surefair.criteria import CRITERIA, Criterion
-from surefair.estimators import FairClassifier
-from surefair.intervals import Interval, fairness_interval
-from surefair.schedules import PolynomialDecay
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` finds the same names
+    from surefair import criteria as criteria
+    from surefair import datasets, theory
+    from surefair import plotting as plotting
+    from surefair.checkpoints import load, save
+    from surefair.criteria import CRITERIA, Criterion
+    from surefair.estimators import FairClassifier
+    from surefair.intervals import Interval, fairness_interval
+    from surefair.schedules import PolynomialDecay
 
 __version__ = "0.1.0.dev0"
 
@@ -25,3 +32,31 @@ __all__ = [
     "save",
     "theory",
 ]
+
+# Where each name is. A module is imported when one of its names is first asked for: scikit-learn, SciPy, pandas and
+# numba together take more than a second, and `surefair --help` needs none of them.
+_HOME = {
+    "CRITERIA": "surefair.criteria",
+    "Criterion": "surefair.criteria",
+    "FairClassifier": "surefair.estimators",
+    "Interval": "surefair.intervals",
+    "PolynomialDecay": "surefair.schedules",
+    "fairness_interval": "surefair.intervals",
+    "load": "surefair.checkpoints",
+    "save": "surefair.checkpoints",
+}
+_MODULES = {"criteria", "datasets", "plotting", "theory"}  # sf.datasets and so on
+
+if not TYPE_CHECKING:  # a type checker that saw it would take any name for granted
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")  # which sets the attribute, too
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+        value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)  # at hand from now on
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

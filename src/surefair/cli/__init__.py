@@ -1,4 +1,8 @@
-"""The command line: one file per command, found by itself."""
+"""The command line: one file per command, found by itself.
+
+``surefair --help`` imports every command for its one line of help, so a command's file imports only click at the top;
+what the command computes with, it imports when it runs.
+"""
 
 from __future__ import annotations
 

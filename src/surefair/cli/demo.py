@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
-from surefair.datasets import SyntheticDI
-from surefair.estimators import FairClassifier
-from surefair.intervals import SOURCES, Interval
+if TYPE_CHECKING:
+    from surefair.intervals import Interval
 
 BATCH = 2_000
 MODELS = {"unconstrained": None, "constrained": "demographic_parity"}
 DRAWN = ("total", "training")
 
-Paths = dict[str, dict[str, list[Interval]]]  # by model, then by source
+Paths: TypeAlias = "dict[str, dict[str, list[Interval]]]"  # by model, then by source
 
 
 @click.command("demo")
@@ -33,6 +30,14 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
     The data are vulnerable to disparate impact: a classifier that ignores the groups accepts them at very different
     rates. Two classifiers see the same stream, one unconstrained and one held to demographic parity.
     """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Table
+
+    from surefair.datasets import SyntheticDI
+    from surefair.estimators import FairClassifier
+    from surefair.intervals import SOURCES
+
     console = Console()
     stream = SyntheticDI(seed=seed)
     test = stream.rows(10**9, 10_000)
@@ -69,7 +74,7 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
 
 def _draw(looks: list[int], paths: Paths, out: Path) -> Path:
     """Save a picture with one panel per model and return where it is."""
-    from surefair.plotting import IntervalPathDisplay, panels  # matplotlib is slow to import
+    from surefair.plotting import IntervalPathDisplay, panels
 
     out.mkdir(parents=True, exist_ok=True)
     figure, axes = panels(len(paths))

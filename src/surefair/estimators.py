@@ -458,7 +458,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if same_length(X=rows.y, sensitive_features=codes) == 0:
             raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
         some_weight(rows.weight, "to count")
-        counts = fit.decisions(rows._replace(group=codes), groups.sizes, source)
+        counts = fit.decisions(rows._replace(group=codes), groups.sizes, source, effective_n_jobs(self.n_jobs))
         rates = compared_rates(criterion, ratio)
         weighted = source in ("evaluation", "total")
         rates_b = reweigh(rates, counts, self.seed_) if weighted else rates_of(rates, counts)[1:]

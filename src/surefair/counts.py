@@ -77,7 +77,7 @@ def count(
     else:
         total, positive = _total(cell, kinds, n_cells), _add_dense(X, theta, cell, kinds, n_cells, n_threads)
     both = np.stack([total[..., None] - positive, positive], axis=-1)  # (kind, cell, R, decision)
-    return _counts(np.moveaxis(both.reshape(len(both), sum(sizes), 2, -1, 2), 3, 1))
+    return _counts(np.moveaxis(both.reshape(len(both), sum(sizes), 2, theta.shape[1], 2), 3, 1))
 
 
 def count_decisions(
@@ -95,7 +95,8 @@ def count_decisions(
     [[[0.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [1.0, 0.0]]]
     """
     cell = 4 * _numbered(codes, sizes) + (2 * np.asarray(truth) + np.asarray(decision))[:, None]
-    return _counts(_total(cell, _kinds(weight), 4 * sum(sizes)).reshape(-1, sum(sizes), 2, 2))
+    total = _total(cell, _kinds(weight), 4 * sum(sizes))
+    return _counts(total.reshape(len(total), sum(sizes), 2, 2))
 
 
 def _numbered(codes: NDArray[np.integer], sizes: tuple[int, ...]) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
@@ -41,7 +42,7 @@ class Levels:
     def of(cls, column: Column, what: str) -> Levels:
         """Levels found in a column."""
         try:
-            return cls(np.unique(column), what)
+            return cls(np.unique(pd.unique(column) if column.dtype.kind in "biuf" else column), what)
         except TypeError:
             kinds = sorted({type(value).__name__ for value in column})
             raise ValueError(
@@ -117,8 +118,8 @@ class Groups:
 
     def codes(self, columns: Mapping[str | None, SensitiveColumn]) -> NDArray[np.int64]:
         """Code of each row's group within each column, shape (n_rows, columns)."""
-        matched = self._match(columns)
-        return np.stack([self.levels[name].codes(column.found)[column.code] for name, column in matched.items()], axis=1)
+        matched = self._match(columns).items()
+        return np.stack([self.levels[name].codes(column.found)[column.code] for name, column in matched], axis=1)
 
     def among(self, codes: NDArray[np.int64]) -> tuple[Groups, NDArray[np.int64]]:
         """The groups that occur among these codes (n_rows, columns), and the codes of the same rows in them."""

@@ -1018,9 +1018,7 @@ def _popcount(typing_context, bits):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def count_positive(
-    X: Any, theta: Any, cell: Any, weight: Any, first: int, last: int, rows: Any, sums: Any
-) -> None:
+def count_positive(X: Any, theta: Any, cell: Any, weight: Any, first: int, last: int, rows: Any, sums: Any) -> None:
     """Count the rows with xᵀθ > 0 in each of their cells (rows, sensitive columns), for columns first, …, last - 1.
 
     Add their number to rows (cells, columns), and their weights (rows, kinds), row by row, to sums (kinds, cells,
@@ -1088,7 +1086,7 @@ def _decide(margin: Any, out: Any) -> None:
 @compiled
 def _add_bits(words: Any, member: int, out: Any) -> None:
     for b in range(len(out)):
-        out[b] += np.int64(_popcount(words[b] & member))
+        out[b] += np.int64(_popcount(words[b] & member))  # type: ignore[call-arg]
 
 
 @compiled

@@ -127,17 +127,15 @@ def _checked(values: Any, what: str) -> tuple[Column, NDArray[np.intp] | None]:
         raise ValueError(f"The {what} column must be a column of values; received {values!r}. Pass the column itself.")
     if isinstance(values, Mapping) or isinstance(nw.from_native(values, pass_through=True), nw.DataFrame):
         raise ValueError(f"The {what} column must be one column; received a table. Pass one of its columns.")
-    code = None
+    code: NDArray[np.intp] | None = None
     if isinstance(values, pd.Series) and isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype):
-        code, column = pd.factorize(values)
-        column = np.asarray(column)
-    else:
-        column = _array(values, what)
-        if column.dtype == object and pd.api.types.infer_dtype(column) == "string":
-            code, column = pd.factorize(column)
+        code, found = pd.factorize(values)
+        column = np.asarray(found)
+    elif (column := _array(values, what)).dtype == object and pd.api.types.infer_dtype(column) == "string":
+        code, column = pd.factorize(column)
     missing = pd.isna(column) if code is None else code < 0
     if isinstance(values, np.ma.MaskedArray):
-        missing = np.ma.getmaskarray(values)
+        missing = missing | np.ma.getmaskarray(values).reshape(len(values))
     if missing.any():
         raise ValueError(
             f"The {what} column contains NaN or missing values (the first in row {int(np.argmax(missing))}). "

@@ -126,3 +126,83 @@ def test_given_decisions_are_counted_like_those_of_a_model(seed, n_rows):
     for c in (None, weight):
         counted = count_decisions(decision, truth, codes, SIZES, c)
         assert same(counted, count(theta, X, truth, codes, SIZES, c).of(0))
+
+
+# -- Blocks of rows, pairs of models, threads -------------------------------------------------------------------------
+
+
+def tables(decision, truth, codes, sizes, weight):
+    """Weights added up in the order of the rows, for decisions of shape (rows, models)."""
+    cell = 2 * (codes + np.cumsum([0, *sizes[:-1]])) + truth[:, None]
+    cells = 2 * cell[:, :, None] + decision[:, None, :]  # (rows, sensitive columns, models)
+    weights = np.broadcast_to(weight[:, None], cells.shape[:2]).ravel()
+    added = [np.bincount(cells[:, :, b].ravel(), weights, 4 * sum(sizes)) for b in range(decision.shape[1])]
+    return np.array(added).reshape(-1, sum(sizes), 2, 2)
+
+
+@sparse_or_not
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 63, 64, 65, 255, 256, 257, 1000])
+@pytest.mark.parametrize("D", range(1, 10))
+def test_counts_are_plain_ones_for_any_number_of_rows_features_and_models(make, n_rows, D):
+    for n_models in (1, 2, 3, 8, 33):
+        theta, X, truth, codes, weight = sample(n_rows + D, n_rows, D, n_models)
+        counts = count(theta, make(X), truth, codes, SIZES, weight)
+        for table, c in zip(counts, (np.ones(n_rows), weight, weight**2), strict=True):
+            assert np.array_equal(table, tables(X @ theta > 0.0, truth, codes, SIZES, c))
+        assert same(count(theta, make(X), truth, codes, SIZES), [counts.rows] * 3)
+
+
+def rough(seed, n_rows=700, D=7, n_models=100):
+    """Tenths, so that margins are often 0 but for rounding, and weights whose sums round."""
+    theta, X, truth, codes, _ = sample(seed, n_rows, D, n_models)
+    return theta / 10.0, X, truth, codes, np.random.default_rng(seed).random(n_rows)
+
+
+def test_a_row_is_decided_alike_in_any_company():
+    theta, X, truth, codes, _ = rough(0)
+    assert ((X @ theta != 0.0) & (abs(X @ theta) < 1e-12)).any()
+    rows = [slice(i, i + 1) for i in range(len(X))]
+    positive = [count(theta, X[row], truth[row], codes[row], SIZES).rows[..., 1].any(axis=(1, 2)) for row in rows]
+    expected = tables(np.array(positive), truth, codes, SIZES, np.ones(len(X)))
+    assert np.array_equal(count(theta, X, truth, codes, SIZES).rows, expected)
+
+
+def test_positive_weights_are_added_in_the_order_of_the_rows():
+    theta, X, truth, codes, weight = *sample(1, 700, 3, 40)[:4], rough(1)[4]
+    counts = count(theta, X, truth, codes, SIZES, weight)
+    for table, c in zip(counts[1:], (weight, weight**2), strict=True):
+        assert np.array_equal(table[..., 1], tables(X @ theta > 0.0, truth, codes, SIZES, c)[..., 1])
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 7])
+@pytest.mark.parametrize("n_models", [1, 33, 100])
+def test_counts_do_not_depend_on_threads(n_threads, n_models):
+    theta, X, truth, codes, weight = rough(2, n_models=n_models)
+    for c in (None, weight):
+        alone = count(theta, X, truth, codes, SIZES, c)
+        assert same(alone, count(theta, X, truth, codes, SIZES, c, n_threads))
+
+
+@pytest.mark.parametrize("cut", [1, 64, 100, 256, 699])
+def test_decisions_do_not_depend_on_where_blocks_begin(cut):
+    theta, X, truth, codes, _ = rough(3)
+    parts = [count(theta, X[part], truth[part], codes[part], SIZES) for part in (slice(cut), slice(cut, None))]
+    assert same(parts[0] + parts[1], count(theta, X, truth, codes, SIZES))
+
+
+@sparse_or_not
+@pytest.mark.parametrize("D", [1, 3, 4, 7, 8])
+def test_one_more_coefficient_is_an_intercept(make, D):
+    theta, X, truth, codes, weight = rough(4, D=D + 1)
+    ones = np.hstack([X[:, :D], np.ones((len(X), 1))])
+    expected = count(theta, make(ones), truth, codes, SIZES, weight)
+    assert same(count(theta, make(X[:, :D]), truth, codes, SIZES, weight), expected)
+
+
+def test_a_diverged_model_leaves_the_others_alone():
+    theta, X, truth, codes, _ = rough(5, n_models=6)
+    bad = theta.copy()
+    bad[:, 2], bad[0, 3] = np.nan, np.inf
+    found, expected = (count(t, X, truth, codes, SIZES).rows for t in (bad, theta))
+    assert np.array_equal(found[[0, 1, 4, 5]], expected[[0, 1, 4, 5]])
+    assert not found[2, ..., 1].any()

@@ -381,6 +381,18 @@ def test_threads_do_not_change_a_bit(criterion, step_size):
     assert bits(one) == bits(two)
 
 
+def test_threads_do_not_change_an_interval():
+    weight = np.random.default_rng(0).random(TEST.n_rows)
+    clf = train(make(n_replicates=200), TRAIN)
+    one, two = (
+        clf.set_params(n_jobs=n).fairness_interval(
+            TEST.X, TEST.y, sensitive_features=TEST.group, metric="equalized_odds", sample_weight=weight
+        )
+        for n in (1, 2)
+    )
+    assert one == two
+
+
 @each_variant
 @pytest.mark.parametrize("n_replicates", [0, 10])
 def test_a_replicate_does_not_know_how_many_there_are(criterion, step_size, n_replicates):

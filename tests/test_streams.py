@@ -100,6 +100,8 @@ def test_a_column_keeps_its_type(values, container):
         pl.Series(["a", None]),
         pl.Series([1, None]),
         pa.chunked_array([["a", None]]),
+        np.ma.array(["a", "b"], mask=[False, True]),
+        np.ma.array(["a", None], dtype=object),
     ],
     ids=lambda values: f"{type(values).__module__.split('.')[0]}-{getattr(values, 'dtype', values[1])}",
 )

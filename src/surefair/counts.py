@@ -10,7 +10,6 @@ Groups of several sensitive columns are numbered through, and each row counts on
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,13 +45,14 @@ def count(
     codes: NDArray[np.integer],
     sizes: tuple[int, ...],
     weight: FloatArray | None = None,
+    n_threads: int = 1,
 ) -> Counts:
     """Count decisions xᵀθ > 0 by group and truth.
 
     Parameters
     ----------
-    theta : ndarray of shape (D, R)
-        One column per model.
+    theta : ndarray of shape (D, R) or (D + 1, R)
+        One column per model; the last of D + 1 rows are intercepts.
     X : ndarray or sparse matrix of shape (n_rows, D)
     truth : ndarray of shape (n_rows,)
         0 or 1.
@@ -62,6 +62,8 @@ def count(
         Number of groups in each column.
     weight : ndarray of shape (n_rows,), optional
         Sample weights.
+    n_threads : int
+        Among which the models are shared out; sparse rows are counted by one.
 
     Returns
     -------
@@ -69,15 +71,13 @@ def count(
         Arrays of shape (R, groups, 2, 2).
     """
     cell = 2 * _numbered(codes, sizes) + np.asarray(truth, dtype=np.int64)[:, None]
-    theta = np.ascontiguousarray(theta)
-    add_up = _add_sparse if is_sparse(X) else _add_dense
-
-    def table(weight: FloatArray) -> FloatArray:
-        total, positive = add_up(X, theta, cell, weight, 2 * sum(sizes))
-        both = np.stack([total[:, None] - positive, positive], axis=-1)  # (cell, R, decision)
-        return np.moveaxis(both.reshape(sum(sizes), 2, -1, 2), 2, 0)
-
-    return _tables(table, len(cell), weight)
+    kinds, n_cells = _kinds(weight), 2 * sum(sizes)
+    if is_sparse(X):
+        total, positive = _add_sparse(X, theta, cell, kinds, n_cells)
+    else:
+        total, positive = _total(cell, kinds, n_cells), _add_dense(X, theta, cell, kinds, n_cells, n_threads)
+    both = np.stack([total[..., None] - positive, positive], axis=-1)  # (kind, cell, R, decision)
+    return _counts(np.moveaxis(both.reshape(len(both), sum(sizes), 2, theta.shape[1], 2), 3, 1))
 
 
 def count_decisions(
@@ -95,11 +95,8 @@ def count_decisions(
     [[[0.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [1.0, 0.0]]]
     """
     cell = 4 * _numbered(codes, sizes) + (2 * np.asarray(truth) + np.asarray(decision))[:, None]
-
-    def table(weight: FloatArray) -> FloatArray:
-        return _total(cell, weight, 4 * sum(sizes)).reshape(sum(sizes), 2, 2)
-
-    return _tables(table, len(cell), weight)
+    total = _total(cell, _kinds(weight), 4 * sum(sizes))
+    return _counts(total.reshape(len(total), sum(sizes), 2, 2))
 
 
 def _numbered(codes: NDArray[np.integer], sizes: tuple[int, ...]) -> NDArray[np.int64]:
@@ -107,41 +104,57 @@ def _numbered(codes: NDArray[np.integer], sizes: tuple[int, ...]) -> NDArray[np.
     return np.asarray(codes + np.cumsum([0, *sizes[:-1]]), dtype=np.int64)
 
 
-def _tables(table: Callable[[FloatArray], FloatArray], n: int, weight: FloatArray | None) -> Counts:
-    rows = table(np.ones(n))
-    return Counts(rows, rows, rows) if weight is None else Counts(rows, table(weight), table(weight**2))
+def _kinds(weight: FloatArray | None) -> tuple[FloatArray, ...]:
+    """What is added up besides the number of rows."""
+    return () if weight is None else (weight, weight**2)
 
 
-def _total(cell: NDArray[np.int64], weight: FloatArray, n_cells: int) -> FloatArray:
-    """Sum of the weights in each cell, added in the order of the rows."""
-    total = np.bincount(cell.ravel(), np.repeat(weight, cell.shape[1]), minlength=n_cells)
-    return np.asarray(total, dtype=np.float64)
+def _counts(tables: FloatArray) -> Counts:
+    """Counts of tables (kinds, ...): all the same where there are no weights."""
+    return Counts(*tables) if len(tables) == 3 else Counts(*tables, *tables, *tables)
+
+
+def _total(cell: NDArray[np.int64], kinds: tuple[FloatArray, ...], n_cells: int) -> FloatArray:
+    """Rows of each cell, and sums of each kind of weight, added in the order of the rows: (1 + kinds, cells)."""
+    weights = (None, *(np.repeat(kind, cell.shape[1]) for kind in kinds))
+    return np.array([np.bincount(cell.ravel(), w, minlength=n_cells) for w in weights], dtype=np.float64)
 
 
 def _add_dense(
-    X: FloatArray, theta: FloatArray, cell: NDArray[np.int64], weight: FloatArray, n_cells: int
-) -> tuple[FloatArray, FloatArray]:
-    """Weights of all rows (cells,), and of those with positive decisions (cells, R).
+    X: FloatArray,
+    theta: FloatArray,
+    cell: NDArray[np.int64],
+    kinds: tuple[FloatArray, ...],
+    n_cells: int,
+    n_threads: int,
+) -> FloatArray:
+    """Of the rows with positive decisions what ``_total`` is of all: (1 + kinds, cells, R).
 
-    Both are added in the same order, so that their difference is 0 where no other row is, and never less.
+    Weights are added in the same order, so that the difference is 0 where no other row is, and never less.
     """
-    positive = np.zeros((n_cells, theta.shape[1]))
-    kernels.count_positive(np.ascontiguousarray(X), theta, cell, weight, positive)
-    return _total(cell, weight, n_cells), positive
+    D, R = theta.shape
+    padded = np.zeros((D + -D % 4, R + R % 2))
+    padded[:D, :R] = theta
+    rows, sums = np.zeros((n_cells, R), dtype=np.int64), np.zeros((len(kinds), n_cells, R))
+    weight = np.stack(kinds, axis=1) if kinds else np.empty((len(cell), 0))
+    args = np.ascontiguousarray(X), padded, cell, weight
+    kernels.on_threads(kernels.count_positive, args, (rows, sums), n_threads)
+    return np.concatenate([rows[None], sums])
 
 
 def _add_sparse(
-    X: Any, theta: FloatArray, cell: NDArray[np.int64], weight: FloatArray, n_cells: int
+    X: Any, theta: FloatArray, cell: NDArray[np.int64], kinds: tuple[FloatArray, ...], n_cells: int
 ) -> tuple[FloatArray, FloatArray]:
-    """The same of a sparse matrix, some rows at a time; a first model that accepts everyone gives the total."""
-    X, (n, C) = X.tocsr(), cell.shape
-    both = np.zeros((n_cells, 1 + theta.shape[1]))
-    step = max(1, BLOCK // both.shape[1])
+    """Both of a sparse matrix, some rows at a time; a first model that accepts everyone gives the total."""
+    X, (n, C), D = X.tocsr(), cell.shape, X.shape[1]
+    both = np.zeros((1 + len(kinds), n_cells, 1 + theta.shape[1]))
+    step = max(1, BLOCK // both.shape[2])
     for low in range(0, n, step):
         part = slice(low, low + step)
-        margin = X[part] @ theta
+        margin = X[part] @ theta[:D] + theta[D:].sum(axis=0)
         decision = np.hstack([np.ones((len(margin), 1)), margin > 0.0])
         start = np.arange(0, C * len(margin) + 1, C)
-        member = csr_array((np.repeat(weight[part], C), cell[part].ravel(), start), shape=(len(margin), n_cells))
-        both += member.T @ decision
-    return both[:, 0], both[:, 1:]
+        for table, weight in zip(both, (np.ones(n), *kinds), strict=True):
+            values = np.repeat(weight[part], C), cell[part].ravel(), start
+            table += csr_array(values, shape=(len(margin), n_cells)).T @ decision
+    return both[..., 0], both[..., 1:]

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
@@ -41,7 +42,7 @@ class Levels:
     def of(cls, column: Column, what: str) -> Levels:
         """Levels found in a column."""
         try:
-            return cls(np.unique(column), what)
+            return cls(np.unique(pd.unique(column) if column.dtype.kind in "biuf" else column), what)
         except TypeError:
             kinds = sorted({type(value).__name__ for value in column})
             raise ValueError(
@@ -99,27 +100,26 @@ class Groups:
     @classmethod
     def of(cls, columns: Mapping[str | None, SensitiveColumn]) -> Groups:
         """Groups found in the columns, and those that categorical columns declare."""
-        return cls({name: _levels(name, [column]) for name, column in columns.items()})
+        return cls({name: _levels(name, column) for name, column in columns.items()})
 
     def joined(self, columns: Mapping[str | None, SensitiveColumn]) -> Groups:
         """The same groups, and any new ones of these columns."""
-        before = {name: SensitiveColumn(levels.values) for name, levels in self.levels.items()}
-        return Groups({name: _levels(name, [before[name], column]) for name, column in self._match(columns).items()})
+        matched = self._match(columns)
+        return Groups({name: _levels(name, matched[name], levels) for name, levels in self.levels.items()})
 
     def measured_by(self, columns: Mapping[str | None, SensitiveColumn]) -> Groups:
         """Groups of these columns, whichever they are; those known of the columns declared are among them."""
         if None in {*columns, *self.levels}:
             ((column, *_), (levels, *_)) = columns.values(), self.levels.values()
-            strange = not set(column.values.tolist()) & set(levels.values.tolist())
+            strange = not set(column.found.tolist()) & set(levels.values.tolist())
             other = len(columns) == len(self.levels) == 1 and set(columns) != set(self.levels) and strange
             return Groups.of(columns) if other else self.joined(columns)
-        known = {name: [SensitiveColumn(self.levels[name].values)] if name in self.levels else [] for name in columns}
-        return Groups({name: _levels(name, [*known[name], column]) for name, column in columns.items()})
+        return Groups({name: _levels(name, column, self.levels.get(name)) for name, column in columns.items()})
 
     def codes(self, columns: Mapping[str | None, SensitiveColumn]) -> NDArray[np.int64]:
         """Code of each row's group within each column, shape (n_rows, columns)."""
-        matched = self._match(columns)
-        return np.stack([self.levels[name].codes(column.values) for name, column in matched.items()], axis=1)
+        matched = self._match(columns).items()
+        return np.stack([self.levels[name].codes(column.found)[column.code] for name, column in matched], axis=1)
 
     def among(self, codes: NDArray[np.int64]) -> tuple[Groups, NDArray[np.int64]]:
         """The groups that occur among these codes (n_rows, columns), and the codes of the same rows in them."""
@@ -233,7 +233,7 @@ class Census:
 
     def merged(self, other: Census) -> Census:
         """Groups and rows of both."""
-        groups = self.groups.joined({name: SensitiveColumn(v.values) for name, v in other.groups.levels.items()})
+        groups = self.groups.joined({name: SensitiveColumn.of(v.values) for name, v in other.groups.levels.items()})
         both = zip(self.joined(groups).rows, other.joined(groups).rows, strict=True)
         return Census(groups, tuple(mine + theirs for mine, theirs in both))
 
@@ -243,11 +243,11 @@ class Census:
         return [int(n) for rows in self.rows for n in rows]
 
 
-def _levels(name: str | None, columns: list[SensitiveColumn]) -> Levels:
-    """Levels of one sensitive column: the values in its parts, and those declared."""
+def _levels(name: str | None, column: SensitiveColumn, known: Levels | None = None) -> Levels:
+    """Levels of one sensitive column: those known, its values, and those it declares."""
     what = "group" if name is None else f"{name!r} group"
-    parts = [part for column in columns for part in column if part is not None]
-    return Levels.of(together(parts, what), what)
+    parts = (None if known is None else known.values, column.found, column.declared)
+    return Levels.of(together([part for part in parts if part is not None], what), what)
 
 
 def _called(name: str | None) -> str:

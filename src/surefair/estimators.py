@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
@@ -458,7 +459,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if same_length(X=rows.y, sensitive_features=codes) == 0:
             raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
         some_weight(rows.weight, "to count")
-        counts = fit.decisions(rows._replace(group=codes), groups.sizes, source)
+        counts = fit.decisions(rows._replace(group=codes), groups.sizes, source, effective_n_jobs(self.n_jobs))
         rates = compared_rates(criterion, ratio)
         weighted = source in ("evaluation", "total")
         rates_b = reweigh(rates, counts, self.seed_) if weighted else rates_of(rates, counts)[1:]
@@ -588,12 +589,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Features as a finite float64 array or CSR matrix whose columns are those of the first call."""
         table = as_table(X) if hasattr(X, "columns") else None
         if table is not None:
-            X = table.values if table.names is None else make_frame(dict(zip(table.names, table.values.T, strict=True)))
+            X = table.values if table.names is None else pd.DataFrame(table.values, columns=table.names, copy=False)
         if reset:
             self.backend_ = "pandas" if table is None else table.backend
         checked = validate_data(
             self, X, reset=reset, dtype=np.float64, order="C", accept_sparse="csr", ensure_min_samples=int(reset)
         )
+        if table is not None:
+            return table.values  # the same numbers, which a frame shows read-only
         if is_sparse(checked) and not checked.has_canonical_format:
             checked = checked.copy()  # it may be the caller's own
             checked.sum_duplicates()

@@ -158,7 +158,7 @@ class Fit(NamedTuple):
         """Whether neither the fit nor a replicate diverged."""
         return bool(np.isfinite(self.learner.mean(self.state)).all())
 
-    def decisions(self, rows: Rows, sizes: tuple[int, ...], source: str) -> Counts:
+    def decisions(self, rows: Rows, sizes: tuple[int, ...], source: str, n_threads: int) -> Counts:
         """Counts of the decisions of the fit (first) and its replicates on evaluation rows, as a source needs them."""
         theta = self.theta
         fit = theta[:, :1]
@@ -168,7 +168,7 @@ class Fit(NamedTuple):
             theta = fit
         truth = (rows.y > 0.0).astype(np.int64)
         weight = None if (rows.weight == 1.0).all() else rows.weight
-        counts = count(theta, self.features(rows.X), truth, rows.group, sizes, weight)
+        counts = count(theta, mapped(self.feature_map, rows.X), truth, rows.group, sizes, weight, n_threads)
         return Counts(*(np.broadcast_to(c, (1 + self.problem.n_replicates, *c.shape[1:])) for c in counts))
 
 

@@ -644,7 +644,7 @@ def fairness_interval(
         raise ValueError(f"random_state must be None or a whole number from 0 up; received {random_state!r}.")
     true, predicted = as_column(y_true, "label"), as_column(y_pred, "decision" if threshold is None else "score")
     columns = as_columns(sensitive_features, intersections)
-    n = same_length(y_true=true, y_pred=predicted, sensitive_features=next(iter(columns.values())).values)
+    n = same_length(y_true=true, y_pred=predicted, sensitive_features=next(iter(columns.values())).code)
     if n == 0:
         raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
     weight, groups = as_weight(sample_weight, n), Groups.of(columns).check_comparable()

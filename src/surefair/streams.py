@@ -117,19 +117,25 @@ def as_column(values: Any, what: str) -> Column:
     >>> as_column(["b", "a"], "label")
     array(['b', 'a'], dtype='<U1')
     """
+    found, code = _checked(values, what)
+    return found if code is None else found[code]
+
+
+def _checked(values: Any, what: str) -> tuple[Column, NDArray[np.intp] | None]:
+    """One column; of text its distinct values, and the place of each entry among them, as those are fewer to check."""
     if values is None or isinstance(values, str | bytes | Number):
         raise ValueError(f"The {what} column must be a column of values; received {values!r}. Pass the column itself.")
     if isinstance(values, Mapping) or isinstance(nw.from_native(values, pass_through=True), nw.DataFrame):
         raise ValueError(f"The {what} column must be one column; received a table. Pass one of its columns.")
-    series = nw.from_native(values, series_only=True, pass_through=True)
-    column = series.to_numpy() if isinstance(series, nw.Series) else np.asarray(values)
-    if isinstance(values, list | tuple) and column.dtype.kind == "U":
-        column = np.asarray(values, dtype=object)  # as they were before NumPy made them all text
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.ndim != 1:
-        raise ValueError(f"The {what} column must have one dimension; received shape {column.shape}.")
-    missing = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else pd.isna(column)
+    code: NDArray[np.intp] | None = None
+    if isinstance(values, pd.Series) and isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype):
+        code, found = pd.factorize(values)
+        column = np.asarray(found)
+    elif (column := _array(values, what)).dtype == object and pd.api.types.infer_dtype(column) == "string":
+        code, column = pd.factorize(column)
+    missing = pd.isna(column) if code is None else code < 0
+    if isinstance(values, np.ma.MaskedArray):
+        missing = missing | np.ma.getmaskarray(values).reshape(len(values))
     if missing.any():
         raise ValueError(
             f"The {what} column contains NaN or missing values (the first in row {int(np.argmax(missing))}). "
@@ -138,15 +144,45 @@ def as_column(values: Any, what: str) -> Column:
     if column.dtype == object and (texts := [isinstance(value, str) for value in column]) and any(texts):
         if not all(texts):
             raise ValueError(f"The {what} column mixes text and other types. Convert it to one type.")
-        return column.astype(np.str_)
+        column = column.astype(np.str_)
+    return column, code
+
+
+def _array(values: Any, what: str) -> Column:
+    """One column as an array of one dimension."""
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    column = series.to_numpy() if isinstance(series, nw.Series) else np.asarray(values)
+    if isinstance(values, list | tuple) and column.dtype.kind == "U":
+        column = np.asarray(values, dtype=object)  # as they were before NumPy made them all text
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError(f"The {what} column must have one dimension; received shape {column.shape}.")
     return column
 
 
 class SensitiveColumn(NamedTuple):
     """One sensitive column, with the groups that its type declares."""
 
-    values: Column
+    found: Column  # distinct values, in any order
+    code: NDArray[np.intp]  # place of each row's value among them
     declared: Column | None = None  # every category of a categorical type, whether or not a row has it
+
+    @classmethod
+    def of(cls, values: Any, what: str = "group") -> SensitiveColumn:
+        """Look through a column once."""
+        column, code = _checked(values, what)
+        if code is None and column.dtype.kind in "biufO":
+            code, column = pd.factorize(column)
+        elif code is None:  # text, which pandas would turn to objects first
+            column, whole = np.unique(column), column
+            code = np.searchsorted(column, whole)
+        return cls(column, code, _categories(values))
+
+    @property
+    def values(self) -> Column:
+        """Value of each row."""
+        return self.found[self.code]
 
 
 def as_columns(
@@ -178,17 +214,17 @@ def as_columns(
                 f"sensitive_features holds several columns without names, shape {np.shape(sensitive_features)}: pass a "
                 "data frame or a dict of columns so that each has a name."
             )
-        columns[None] = SensitiveColumn(as_column(sensitive_features, "group"), _categories(sensitive_features))
+        columns[None] = SensitiveColumn.of(sensitive_features)
     else:
         given = sensitive_features if frame is None else {n: frame.get_column(n).to_native() for n in frame.columns}
         if len({str(name) for name in given}) < len(given):
             raise ValueError(f"Two sensitive columns have the same name: {list(given)}. Rename one.")
         for name, values in given.items():
-            columns[str(name)] = SensitiveColumn(as_column(values, f"{str(name)!r} group"), _categories(values))
+            columns[str(name)] = SensitiveColumn.of(values, f"{str(name)!r} group")
     if not columns:
         raise ValueError("sensitive_features holds no column. Pass at least one.")
     columns = {name: columns[name] for name in order if name in columns} | columns
-    same_length(**{str(name): column.values for name, column in columns.items()})
+    same_length(**{str(name): column.code for name, column in columns.items()})
     return with_intersection(columns) if intersections else columns
 
 
@@ -199,22 +235,24 @@ def with_intersection(columns: dict[str | None, SensitiveColumn]) -> dict[str | 
             f"Intersections need two or more sensitive columns; received {len(columns)}. Pass a data frame or a "
             "dict of columns, or leave intersections out."
         )
-    values = [column.values for column in columns.values()]
-    return columns | {" × ".join(map(str, columns)): SensitiveColumn(_intersection(values))}
+    return columns | {" × ".join(map(str, columns)): _intersection([*columns.values()])}
 
 
-def _intersection(columns: list[Column]) -> Column:
+def _intersection(columns: list[SensitiveColumn]) -> SensitiveColumn:
     """Text of each row's values joined by ×; written once for each combination that occurs."""
-    found = [np.unique(column, return_inverse=True) for column in columns]
-    rows, code = np.unique(np.stack([codes for _, codes in found], axis=1), axis=0, return_inverse=True)
-    whole = [values.dtype.kind == "f" and bool(np.all(values == np.rint(values))) for values, _ in found]
-    texts = [
-        [f"{v:.0f}" if w else str(v) for v in values.tolist()] for (values, _), w in zip(found, whole, strict=True)
-    ]
-    names = [" × ".join(text[i] for text, i in zip(texts, row, strict=True)) for row in rows.tolist()]
+    names, code = _texts(columns[0].found), columns[0].code
+    for column in columns[1:]:
+        texts = _texts(column.found)
+        code, pairs = pd.factorize(code * len(texts) + column.code)
+        names = [f"{names[pair // len(texts)]} × {texts[pair % len(texts)]}" for pair in pairs.tolist()]
     if len(set(names)) < len(names):
         raise ValueError("Values that contain ' × ' make two intersections read alike. Rename them.")
-    return np.asarray(names, dtype=np.str_)[code.ravel()]
+    return SensitiveColumn(np.asarray(names, dtype=np.str_), code)
+
+
+def _texts(values: Column) -> list[str]:
+    whole = values.dtype.kind == "f" and bool(np.all(values == np.rint(values)))
+    return [f"{value:.0f}" if whole else str(value) for value in values.tolist()]
 
 
 def _categories(values: Any) -> Column | None:

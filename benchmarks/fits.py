@@ -88,14 +88,14 @@ def draw(found: dict[str, Rates]) -> None:
     for ax, (work, rates) in zip(axes, found.items(), strict=True):
         names = sorted(rates, key=rates.get)
         bars = ax.barh(names, [rates[name] for name in names], color=[colours.get(name, "#56B4E9") for name in names])
-        times = {name: f", {shown(rates[OURS] / rates[name])}x" for name in names if name not in colours}
+        times = {name: f" ({shown(rates[OURS] / rates[name])}x)" for name in names if name not in colours}
         ax.bar_label(bars, [shown(rates[name]) + times.get(name, "") for name in names], padding=4, fontsize=8)
         ax.set_xscale("log")
         ax.set_title(work, loc="left", fontsize=9)
         ax.tick_params(axis="y", length=0, labelsize=8)
         ax.minorticks_off()
         ax.spines[["top", "right"]].set_visible(False)
-    axes[-1].set_xlim(1, 10 * max(max(rates.values()) for rates in found.values()))
+    axes[-1].set_xlim(1, 20 * max(max(rates.values()) for rates in found.values()))
     axes[-1].set_xlabel("rows per second, and how many times as fast surefair is on one thread", fontsize=9)
     figure.savefig(RESULTS / "bench_fits.png", dpi=150)
 

@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 
 def write_tables() -> None:
-    """Turn every table (a list of rows) in results/*.json into Markdown: NAME.md for "rows", NAME_KEY.md for other keys."""
+    """Turn every list of rows in results/*.json into a table: NAME.md for the key "rows", NAME_KEY.md for others."""
     (HERE / "_generated").mkdir(exist_ok=True)
     for source in sorted((HERE / "results").glob("*.json")):
         for key, rows in json.loads(source.read_text()).items():

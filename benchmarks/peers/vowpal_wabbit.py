@@ -19,7 +19,7 @@ def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
     """Write the rows as text, let VW make its cache of them, time a pass over the cache; the intercept is VW's own."""
     if not work.slab:
         return None
-    rows = 100_000_000 // ((work.non_zeros or work.d) + 60) // work.replicates
+    rows = 200_000_000 // ((work.non_zeros or work.d) + 60) // work.replicates
     folder = tempfile.TemporaryDirectory()
     text, X = Path(folder.name) / "rows.txt", csr_matrix(data.X[:rows])
     with text.open("w") as file:

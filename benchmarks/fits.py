@@ -95,7 +95,7 @@ def draw(found: dict[str, Rates]) -> None:
         ax.tick_params(axis="y", length=0, labelsize=8)
         ax.minorticks_off()
         ax.spines[["top", "right"]].set_visible(False)
-    axes[-1].set_xlim(1, 20 * max(max(rates.values()) for rates in found.values()))
+    axes[-1].set_xlim(1, 40 * max(max(rates.values()) for rates in found.values()))
     axes[-1].set_xlabel("rows per second, and how many times as fast surefair is on one thread", fontsize=9)
     figure.savefig(RESULTS / "bench_fits.png", dpi=150)
 
@@ -115,9 +115,8 @@ def main() -> None:
     ours_alone = [costs(work, rates) for work, rates in found.items()]
     show("FairClassifier.fit over its peers, one core", rows)
     show("What threads gain, and what all replicates cost over one fit", ours_alone)
-    about = [
-        {"peer": peer.NAME, "version": f"{peer.PACKAGE} {version(peer.PACKAGE)}", "note": peer.NOTE} for peer in peers
-    ]
+    versions = {peer.NAME: f"{peer.PACKAGE} {version(peer.PACKAGE)}" for peer in peers}
+    about = [{"peer": peer.NAME, "version": versions[peer.NAME], "what_it_does": peer.NOTE} for peer in peers]
     keep("fits", rows=rows, costs=ours_alone, peers=about)
     draw({work.name: {k: v for k, v in rates.items() if k not in (BARE, SGD)} for work, rates in found.items()})
 

@@ -160,7 +160,7 @@ def machine() -> dict[str, object]:
 
 def keep(name: str, **tables: Sequence[Mapping[str, object]]) -> None:
     """Write tables, lists of rows, as JSON from which the docs are drawn."""
-    result = {"command": f"python benchmarks/{name}.py", "machine": [machine()], **tables}
+    result = {"command": " ".join([f"python benchmarks/{name}.py", *sys.argv[1:]]), "machine": [machine()], **tables}
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"bench_{name}.json").write_text(json.dumps(result, indent=1) + "\n")
 

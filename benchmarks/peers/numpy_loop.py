@@ -19,7 +19,8 @@ TARGETS = {
 
 def prepare(work: Work, data: Data) -> tuple[Call, int]:
     """Both learners; sparse rows are made dense."""
-    rows = 2 if not work.dense else 3_000_000 // (work.d * work.replicates) + 1_000 if work.slab else 1_000
+    rows = 40_000_000 // (work.d + 20) // work.replicates if work.slab else 1_500
+    rows = rows if work.dense else 2
     X, y, V, eta = data.design(rows), data.y, data.multipliers(rows), steps(rows)
     if not work.slab:
         Xc, yc, zc = data.centred
@@ -29,14 +30,15 @@ def prepare(work: Work, data: Data) -> tuple[Call, int]:
     return lambda: slab_loop(X, y, data.x_tilde, V, eta), rows
 
 
-def slab_loop(X: Array, y: Array, x_tilde: Array, V: Array, eta: Array) -> Array:
-    """Dual averaging under a slab of tolerance 0."""
+def slab_loop(X: Array, y: Array, x_tilde: Array, V: Array, eta: Array, tolerance: float = 0.0) -> Array:
+    """Dual averaging under a slab."""
     n, d = X.shape
     s, mean = np.zeros((d, V.shape[1])), np.zeros((d, V.shape[1]))
     square = x_tilde @ x_tilde
     for k in range(n):
         x = X[k]
-        theta = np.outer(x_tilde, (x_tilde @ s) / square) - s
+        q = -(x_tilde @ s)
+        theta = -s - np.outer(x_tilde, (q - np.clip(q, -tolerance, tolerance)) / square)
         slope = -y[k] / (1.0 + np.exp(y[k] * (x @ theta)))
         s += eta[k] * V[k] * (np.outer(x, slope) + ALPHA * theta)
         mean += (theta - mean) / (k + 1)

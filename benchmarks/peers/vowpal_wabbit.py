@@ -9,7 +9,7 @@ import vowpalwabbit
 from scipy.sparse import csr_matrix
 from work import Call, Data, Work
 
-NAME = "Vowpal Wabbit --bootstrap"
+NAME = "Vowpal Wabbit bootstrap"
 NOTE = "Plain SGD with Poisson weights in float32, rows from a binary cache made beforehand; no fairness constraint."
 PACKAGE, CORE = "vowpalwabbit", True
 TARGETS = {"slab, d=14, B=200": 21, "slab, d=100, B=200": 11, "slab, d=3, B=100": 21}

@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench calibrate docs clean
+.PHONY: help demo test lint bench bench-all calibrate docs clean
 
 help:  ## show this
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -25,12 +25,20 @@ lint: .venv/installed  ## ruff, mypy, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/installed  ## rows per second, and how many times a plain NumPy loop that is; memory; start-up
+.venv/peers: .venv/installed
 	$(BIN)/python -m pip install --quiet --group bench
-	$(BIN)/python benchmarks/numpy_loop.py
-	$(BIN)/python benchmarks/sparse.py
-	$(BIN)/python benchmarks/memory.py
+	touch $@
+
+bench: .venv/peers  ## how many times as fast as its peers, in less than five minutes
+	$(BIN)/python benchmarks/fits.py
+	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/startup.py
+
+bench-all: .venv/peers  ## the same with slow peers, and memory over ten million rows: half an hour
+	$(BIN)/python benchmarks/fits.py --all
+	$(BIN)/python benchmarks/evaluation.py --all
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/memory.py
 
 calibrate: .venv/installed  ## the full statistical studies; results in docs/results
 	$(BIN)/python studies/spread.py

@@ -18,22 +18,30 @@ HERE = Path(__file__).parent
 
 
 def write_tables() -> None:
-    """Turn every results/*.json that has rows into a Markdown table."""
+    """Turn every list of rows in results/*.json into a table: NAME.md for the key "rows", NAME_KEY.md for others."""
     (HERE / "_generated").mkdir(exist_ok=True)
     for source in sorted((HERE / "results").glob("*.json")):
-        rows = json.loads(source.read_text()).get("rows")
-        if isinstance(rows, list):
-            heads = list(rows[0])
-            lines = ["| " + " | ".join(head.replace("_", " ") for head in heads) + " |", "|---" * len(heads) + "|"]
-            lines += ["| " + " | ".join(shown(row[head]) for head in heads) + " |" for row in rows]
-            (HERE / "_generated" / f"{source.stem}.md").write_text("\n".join(lines) + "\n")
+        for key, rows in json.loads(source.read_text()).items():
+            if isinstance(rows, list) and rows and isinstance(rows[0], dict):
+                name = source.stem if key == "rows" else f"{source.stem}_{key}"
+                (HERE / "_generated" / f"{name}.md").write_text(as_markdown(rows))
+
+
+def as_markdown(rows: list[dict[str, object]]) -> str:
+    """A table, headings from the keys of its first row."""
+    heads = list(rows[0])
+    lines = ["| " + " | ".join(head.replace("_", " ") for head in heads) + " |", "|---" * len(heads) + "|"]
+    lines += ["| " + " | ".join(shown(row[head]) for head in heads) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
 
 
 def shown(value: object) -> str:
-    """A cell: three digits for a fraction, thousands separated for a large number."""
+    """A cell: three digits for a fraction, thousands separated for a large number, empty for what does not exist."""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
-    return str(value).replace("|", "\\|")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "" if value is None else str(value).replace("|", "\\|")
 
 
 write_tables()

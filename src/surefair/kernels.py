@@ -633,7 +633,7 @@ def _enter(
             q = a * t + beta
             rest = beta - (q - min(max(q, -level), level))
             shrink = move[b] * alpha
-            s[_MARGIN + b] = _fused(rest, x, a * product[k, b])
+            s[_MARGIN + b] = _fused(rest, x, a * product[k, b])  # type: ignore[call-arg]
             s[_SUM + b] = A + a
             s[b] = a - shrink * a
             s[_FACES + _GIVEN + b] = C + rest

@@ -1,0 +1,125 @@
+"""FairClassifier.fit against its peers: rows per second side by side, in one run, by medians of alternating rounds.
+
+Ours is the public path on one thread, multipliers included. Every contender runs on the same one core, except the line
+that says two threads.
+
+    python benchmarks/fits.py          the core set, in a few minutes
+    python benchmarks/fits.py --all    slower peers too
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib.metadata import version
+from types import ModuleType
+
+import matplotlib as mpl
+from peers import PEERS, sgd_classifier
+from threadpoolctl import threadpool_limits
+from work import RESULTS, WORKS, Call, Data, Work, console, cores, keep, medians, show, shown
+
+import surefair as sf
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+OURS, TWO, BARE, SGD = "surefair", "surefair, two threads", "surefair, no replicates", "one SGDClassifier"
+Rates = dict[str, float]
+
+
+def ours(work: Work, data: Data, replicates: int, n_jobs: int = 1) -> Call:
+    """The fit that is compared."""
+    clf = sf.FairClassifier(work.criterion, n_replicates=replicates, random_state=0, n_jobs=n_jobs)
+
+    def fit() -> None:
+        with cores(n_jobs):
+            clf.fit(data.X, data.y, sensitive_features=data.z, constraint_set=data.apart)
+
+    return fit
+
+
+def measure(work: Work, peers: list[ModuleType]) -> Rates:
+    """Rows per second of everybody who does this work."""
+    data = Data(work)
+    contenders = {
+        OURS: (ours(work, data, work.replicates), work.rows),
+        TWO: (ours(work, data, work.replicates, n_jobs=2), work.rows),
+        BARE: (ours(work, data, 0), work.rows),
+        SGD: (lambda: sgd_classifier.one_fit(data), work.rows),
+    }
+    prepared = {peer.NAME: peer.prepare(work, data) for peer in peers}
+    contenders |= {name: contender for name, contender in prepared.items() if contender}
+    times = medians({name: call for name, (call, _) in contenders.items()})
+    return {name: rows / times[name] for name, (_, rows) in contenders.items()}
+
+
+def compare(work: Work, rates: Rates, peers: list[ModuleType]) -> list[dict[str, object]]:
+    """One line per peer: the ratio first."""
+    return [
+        {
+            "work": work.name,
+            "peer": peer.NAME,
+            "ratio": rates[OURS] / rates[peer.NAME],
+            "target": peer.TARGETS.get(work.name),
+            "our_rows/s": rates[OURS],
+            "their_rows/s": rates[peer.NAME],
+        }
+        for peer in peers
+        if peer.NAME in rates
+    ]
+
+
+def costs(work: Work, rates: Rates) -> dict[str, object]:
+    """What threads gain, and what the fit with replicates costs over a fit without any, ours and SGDClassifier's."""
+    return {
+        "work": work.name,
+        "two_threads_over_one": rates[TWO] / rates[OURS],
+        "replicates_over_none": rates[BARE] / rates[OURS],
+        "replicates_over_one_SGDClassifier": rates[SGD] / rates[OURS],
+    }
+
+
+def draw(found: dict[str, Rates]) -> None:
+    """Bars of rows per second, one panel per work, ours in colour; at the others, how many times as fast we are."""
+    sizes = [len(rates) for rates in found.values()]
+    shape = {"figsize": (7.5, 1.0 + 0.34 * sum(sizes)), "height_ratios": sizes, "layout": "constrained", "sharex": True}
+    figure, axes = plt.subplots(len(found), **shape)
+    colours = {OURS: "#D55E00", TWO: "#E69F00"}
+    for ax, (work, rates) in zip(axes, found.items(), strict=True):
+        names = sorted(rates, key=rates.get)
+        bars = ax.barh(names, [rates[name] for name in names], color=[colours.get(name, "#56B4E9") for name in names])
+        times = {name: f" ({shown(rates[OURS] / rates[name])}x)" for name in names if name not in colours}
+        ax.bar_label(bars, [shown(rates[name]) + times.get(name, "") for name in names], padding=4, fontsize=8)
+        ax.set_xscale("log")
+        ax.set_title(work, loc="left", fontsize=9)
+        ax.tick_params(axis="y", length=0, labelsize=8)
+        ax.minorticks_off()
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[-1].set_xlim(1, 40 * max(max(rates.values()) for rates in found.values()))
+    axes[-1].set_xlabel("rows per second, and how many times as fast surefair is on one thread", fontsize=9)
+    figure.savefig(RESULTS / "bench_fits.png", dpi=150)
+
+
+def main() -> None:
+    """Measure, print, keep, draw."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--all", action="store_true", help="slower peers too")
+    everything = parser.parse_args().all
+    peers = [peer for peer in PEERS.values() if peer.CORE or everything]
+    found = {}
+    with cores(1), threadpool_limits(1):
+        for work in WORKS:
+            with console.status(work.name):
+                found[work] = measure(work, peers)
+    rows = [line for work, rates in found.items() for line in compare(work, rates, peers)]
+    ours_alone = [costs(work, rates) for work, rates in found.items()]
+    show("FairClassifier.fit over its peers, one core", rows)
+    show("What threads gain, and what all replicates cost over one fit", ours_alone)
+    versions = {peer.NAME: f"{peer.PACKAGE} {version(peer.PACKAGE)}" for peer in peers}
+    about = [{"peer": peer.NAME, "version": versions[peer.NAME], "what_it_does": peer.NOTE} for peer in peers]
+    keep("fits", rows=rows, costs=ours_alone, peers=about)
+    draw({work.name: {k: v for k, v in rates.items() if k not in (BARE, SGD)} for work, rates in found.items()})
+
+
+if __name__ == "__main__":
+    main()

@@ -27,7 +27,7 @@ from surefair.schedules import PolynomialDecay
 from surefair.streams import is_sparse
 
 FORMAT = "surefair.FairClassifier"
-VERSION = 2
+VERSION = 3
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -133,11 +133,11 @@ def _add_dense(
     Weights are added in the same order, so that the difference is 0 where no other row is, and never less.
     """
     D, R = theta.shape
-    padded = np.zeros((D + -D % 4, R + R % 2))
-    padded[:D, :R] = theta
+    models = np.zeros((R + -R % kernels.BLOCK, D + -D % kernels.BLOCK))
+    models[:R, :D] = theta.T
     rows, sums = np.zeros((n_cells, R), dtype=np.int64), np.zeros((len(kinds), n_cells, R))
     weight = np.stack(kinds, axis=1) if kinds else np.empty((len(cell), 0))
-    args = np.ascontiguousarray(X), padded, cell, weight
+    args = np.ascontiguousarray(X), models, cell, weight
     kernels.on_threads(kernels.count_positive, args, (rows, sums), n_threads)
     return np.concatenate([rows[None], sums])
 

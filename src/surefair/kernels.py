@@ -1168,7 +1168,7 @@ def _pull(
 # -- Counts -----------------------------------------------------------------------------------------------------------
 
 
-BLOCK = 256  # rows whose decisions are made together, as bits of 64-bit words
+COUNTED = 256  # rows whose decisions are made together, as bits of 64-bit words
 
 
 @intrinsic
@@ -1182,28 +1182,28 @@ def _popcount(typing_context, bits):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def count_positive(X: Any, theta: Any, cell: Any, weight: Any, first: int, last: int, rows: Any, sums: Any) -> None:
-    """Count the rows with xᵀθ > 0 in each of their cells (rows, sensitive columns), for columns first, …, last - 1.
+def count_positive(X: Any, models: Any, cell: Any, weight: Any, first: int, last: int, rows: Any, sums: Any) -> None:
+    """Count the rows with xᵀθ > 0 in each of their cells (rows, sensitive columns), for models θ first, …, last - 1.
 
-    Add their number to rows (cells, columns), and their weights (rows, kinds), row by row, to sums (kinds, cells,
-    columns). Here inner loops run over a block of rows: its features are turned, decisions become bits, and one count
-    of bits serves all rows of a cell. theta is padded by zeros to an even number of columns and a multiple of four
-    features; the first feature that X lacks is 1.
+    Add their number to rows (cells, models), and their weights (rows, kinds), row by row, to sums (kinds, cells,
+    models). Here inner loops run over some rows of X: their features are turned, decisions become bits, and one count
+    of bits serves all rows of a cell. Models are the rows of ``models``, padded by zeros to a multiple of 4 of them and
+    of features; the first feature that X lacks is 1.
     """
     (n, D), width = X.shape, last - first
-    turned, margin = np.zeros((len(theta), BLOCK)), np.empty((2, BLOCK))
+    turned, margin = _room(models.shape[1], COUNTED), _room(BLOCK, COUNTED)
     turned[D:] = 1.0
-    decided = np.zeros((BLOCK // 64, width + width % 2), dtype=np.uint64)
-    member = np.empty((BLOCK // 64, len(rows)), dtype=np.uint64)
-    for low in range(0, n, BLOCK):
-        size = min(BLOCK, n - low)
+    decided = np.zeros((COUNTED // 64, width + BLOCK), dtype=np.uint64)
+    member = np.empty((COUNTED // 64, len(rows)), dtype=np.uint64)
+    for low in range(0, n, COUNTED):
+        size = min(COUNTED, n - low)
         for i in range(size):
             for j in range(D):
                 turned[j, i] = X[low + i, j]
-        for b in range(0, width, 2):
-            _margins_of_two(turned, theta[:, first + b], theta[:, first + b + 1], margin[0], margin[1])
-            _decide(margin[0], decided[:, b])
-            _decide(margin[1], decided[:, b + 1])
+        for b in range(0, width, BLOCK):
+            _products(models[first + b : first + b + BLOCK], turned, margin)
+            for k in range(BLOCK):
+                _decide(margin[k], decided[:, b + k])
         member[:] = 0
         for i in range(size):
             for c in cell[low + i]:
@@ -1214,27 +1214,6 @@ def count_positive(X: Any, theta: Any, cell: Any, weight: Any, first: int, last:
             for c in range(len(rows)):
                 if member[k, c] != 0:
                     _add_bits(decided[k], member[k, c], rows[c, first:last])
-
-
-@compiled
-def _margins_of_two(X: Any, one: Any, two: Any, out_one: Any, out_two: Any) -> None:
-    """Margins of a block of rows, X (features, BLOCK), in two columns; products are added as in ``_margins``."""
-    for i in range(BLOCK):
-        out_one[i] = 0.0
-        out_two[i] = 0.0
-    for j in range(0, len(X), 4):
-        x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
-        a0, a1, a2, a3 = one[j], one[j + 1], one[j + 2], one[j + 3]
-        b0, b1, b2, b3 = two[j], two[j + 1], two[j + 2], two[j + 3]
-        for i in range(BLOCK):
-            total = out_one[i] + x0[i] * a0
-            total = total + x1[i] * a1
-            total = total + x2[i] * a2
-            out_one[i] = total + x3[i] * a3
-            total = out_two[i] + x0[i] * b0
-            total = total + x1[i] * b1
-            total = total + x2[i] * b2
-            out_two[i] = total + x3[i] * b3
 
 
 @compiled

@@ -41,6 +41,11 @@ def compiled(function: F) -> F:
         return njit(**options)(function)  # type: ignore[no-any-return]
 
 
+def inlined(function: F) -> F:
+    """Compile into every caller."""
+    return njit(forceinline=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})(function)
+
+
 # -- Exponential ----------------------------------------------------------------------------------------------------
 
 
@@ -62,16 +67,6 @@ def _bits_of_double(typing_context, value):  # type: ignore[no-untyped-def]
         return builder.bitcast(args[0], context.get_value_type(types.int64))
 
     return types.int64(types.float64), codegen
-
-
-@intrinsic
-def _fused(typing_context, a, b, c):  # type: ignore[no-untyped-def]
-    """Round a b + c once: where c is a product, too, the compiler could otherwise choose which to round first."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.fma(*args)
-
-    return a(a, b, c), codegen
 
 
 @compiled
@@ -145,7 +140,7 @@ def draw_words(law: int, seed: int, first_row: int, first_column: int, words: An
                 words[i, word] = np.uint32(drawn[word % 4, word // 4])
 
 
-@compiled
+@inlined
 def draw_moves(law: int, step: float, damp: float, words: Any, i: int, has_fit: bool, move: Any) -> None:
     """Fill move (columns,) with the steps of row i of words, ηV / (1 + ηV damp); the fit, V = 1, may come first.
 
@@ -202,25 +197,38 @@ def _transform(law: int, V: Any) -> None:
 
 @compiled
 def change_coordinates(X: Any, W: Any, out: Any) -> None:
-    """Fill out (rows, D) with (x, 1)ᵀW, or with xᵀW where W has no row for an intercept."""
-    (n, d), D = X.shape, W.shape[1]
-    across = np.zeros((-(-D // BLOCK) * BLOCK, -(-d // BLOCK) * BLOCK))
-    across[:D, :d] = W[:d].T
-    block, moved = np.zeros((across.shape[1], TILE)), np.empty((BLOCK, TILE))
+    """Fill out (rows, D) with (x, 1)ᵀW, or with xᵀW where W has no row for an intercept.
+
+    Rows are turned, so that inner loops run over them. What is 0 at the lower ends of the columns of W is left out.
+    """
+    (n, d), (depth, D) = X.shape, W.shape
+    across = np.zeros((-(-D // BLOCK) * BLOCK, -(-depth // BLOCK) * BLOCK))
+    across[:D, :depth] = W.T
+    block, moved = _room(across.shape[1], TILE), _room(len(across), TILE)
+    block[d:depth] = 1.0
+    ends = np.zeros(len(across), dtype=np.int64)
+    for c in range(D):
+        for j in range(depth):
+            if W[j, c] != 0.0:
+                ends[c] = j + 1
     for low in range(0, n, TILE):
-        T = min(TILE, n - low)
-        for i in range(T):
-            for j in range(d):
-                block[j, i] = X[low + i, j]
+        high = min(low + TILE, n)
+        _turn(X[low:high], block)
         for c in range(0, D, BLOCK):
-            _products(across[c : c + BLOCK], block, moved)
-            for k in range(min(BLOCK, D - c)):
-                start = W[d, c + k] if len(W) > d else 0.0
-                for i in range(T):
-                    out[low + i, c + k] = moved[k, i] + start
+            end = -(-ends[c : c + BLOCK].max() // BLOCK) * BLOCK
+            _products(across[c : c + BLOCK], block[:end], moved[c : c + BLOCK])
+        _turn(moved[:D, : high - low], out[low:high])
 
 
 @compiled
+def _turn(A: Any, out: Any) -> None:
+    """Write the transpose of A (n, m) to the first n columns and m rows of out."""
+    for i in range(len(A)):
+        for j in range(A.shape[1]):
+            out[j, i] = A[i, j]
+
+
+@inlined
 def _products(X: Any, theta: Any, out: Any) -> None:
     """Fill out (4, columns) with the products of 4 rows with θ (D, columns); D is a multiple of 4.
 
@@ -254,7 +262,7 @@ def _products(X: Any, theta: Any, out: Any) -> None:
             out[3, b] = o3 + d3 * t3
 
 
-@compiled
+@inlined
 def _add_rows(X: Any, gain: Any, which: int, theta: Any) -> None:
     """Add to θ (D, columns) 4 rows times every other row of gain, one after the other; D is a multiple of 4."""
     D, T = theta.shape
@@ -284,6 +292,14 @@ def _add_rows(X: Any, gain: Any, which: int, theta: Any) -> None:
 
 
 @compiled
+def _copy(source: Any, target: Any) -> None:
+    """Copy the rows and columns that both have."""
+    for j in range(min(len(source), len(target))):
+        for b in range(min(source.shape[1], target.shape[1])):
+            target[j, b] = source[j, b]
+
+
+@compiled
 def _tile(n_columns: int, most: int) -> int:
     """Columns to carry together, of n: tiles of about one size, in whole words."""
     n_words, n_tiles = -(-n_columns // WORD), -(-n_columns // most)
@@ -300,10 +316,16 @@ def _room(n_rows: int, n_columns: int) -> Any:
 
 @compiled
 def _dot(a: Any, b: Any) -> float:
-    total = 0.0
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return total
+    """Sum of products; four sums, so that none waits for the one before."""
+    t0 = t1 = t2 = t3 = 0.0
+    for j in range(0, len(a) - 3, 4):
+        t0 += a[j] * b[j]
+        t1 += a[j + 1] * b[j + 1]
+        t2 += a[j + 2] * b[j + 2]
+        t3 += a[j + 3] * b[j + 3]
+    for j in range(len(a) - len(a) % 4, len(a)):
+        t0 += a[j] * b[j]
+    return t0 + t1 + t2 + t3
 
 
 @compiled
@@ -467,7 +489,8 @@ def dual_averaging(
         sum      Σ θ = A w + U + Qᵀ C      (A: the sum of a; see the algebra in learners/dual_averaging.py)
 
     Rows of ``scalars``: a, A, then r rows each of β, t, C. Every FOLD rows of the stream the form is folded to a = 1,
-    β = A = C = 0.
+    β = A = C = 0. Flat slabs, with levels of 0, need none of it: θ stays in them where every row is reduced to what
+    lies in them, and β, t and C are 0.
 
     Rows are taken in blocks of 4. Their products with w are made together, and what the rows before it in the block
     have added to w reaches a row through the products of rows with rows; w and U are brought up to date once a block.
@@ -475,9 +498,11 @@ def dual_averaging(
     (their number, D) for the rest of it, with their ``gains`` (8, columns): of each, the multiples of it that w and
     that U will gain. Returns the number of rows that wait in the end.
     """
-    (n, D), r = X.shape, len(basis)
+    (n, D), flat = X.shape, levels.max() == 0.0
+    r = 0 if flat else len(basis)
     wide, width = -(-D // BLOCK) * BLOCK, _tile(last - first, TILE)
-    block, pairs, basis_x = np.zeros((BLOCK, wide)), np.empty((BLOCK, BLOCK)), np.empty((BLOCK, r))
+    block, squares, pairs = np.zeros((BLOCK, wide)), np.empty(BLOCK), np.empty((BLOCK, BLOCK))
+    basis_x = np.empty((BLOCK, r))
     begun = len(waiting)
     for low in range(first, last, width):
         T = min(width, last - low)
@@ -485,10 +510,12 @@ def dual_averaging(
         w_, U_, s = _room(wide, padded), _room(wide, padded), _room(3 + 4 * r, TILE).ravel()
         product, gain, move = _room(BLOCK, padded), _room(2 * BLOCK, padded), _room(1, padded)[0]
         words = _words(law, padded)
-        w_[:D, :T], U_[:D, :T], gain[:, :T] = w[:, low : low + T], U[:, low : low + T], gains[:, low : low + T]
-        _unpack(scalars[:, low : low + T], s)
+        _copy(w[:, low : low + T], w_)
+        _copy(U[:, low : low + T], U_)
+        _copy(gains[:, low : low + T], gain)
+        _take(waiting, basis, flat, block, 0, squares)
+        _unpack(scalars[: 2 + 3 * r, low : low + T], s)
         begun = len(waiting)
-        block[:begun, :D] = waiting
         i = 0
         while i < n:
             strong = eta[i] * alpha > STRONG
@@ -499,21 +526,23 @@ def dual_averaging(
             while stop < n and (first_row + stop) % BLOCK != 0 and not strong and eta[stop] * alpha <= STRONG:
                 stop += 1
             end = begun + stop - i
-            block[begun:end, :D] = X[i:stop]
-            block[end:] = 0.0
+            _take(X[i:stop], basis, flat, block, begun, squares)
+            for k in range(end, BLOCK):
+                for j in range(D):
+                    block[k, j] = 0.0
             _products(block, w_, product)
             _products_of_rows(block, basis, pairs, basis_x)
             for k in range(begun, end):
                 if i % DRAWN == 0:
                     draw_words(law, seed, first_row + i, low, words)
-                damp = damping * pairs[k, k] + (alpha if damping > 0.0 else 0.0)
+                damp = damping * squares[k] + (alpha if damping > 0.0 else 0.0)
                 draw_moves(law, eta[i], damp, words, i % DRAWN, low == 0, move)
                 for before in range(k):
                     for b in range(padded):
                         product[k, b] += gain[2 * before, b] * pairs[before, k]
                 _enter(s, k, basis_x, normals, levels, gram, alpha, product, move)
                 if strong:
-                    _fold_where_small(basis, w_[:D], U_[:D], s, T)
+                    _fold_where_small(basis[:r], w_[:D], U_[:D], s, T)
                 _leave(s, k, basis_x, y[i], loss, move, gain)
                 i += 1
             begun = end
@@ -521,20 +550,36 @@ def dual_averaging(
                 _add_block(block, gain, w_, U_)
                 begun = 0
             if (first_row + i) % FOLD == 0:
-                _fold(basis, w_[:D], U_[:D], *_views(s, r), 0, padded)
-        w[:, low : low + T], U[:, low : low + T], gains[:, low : low + T] = w_[:D, :T], U_[:D, :T], gain[:, :T]
-        _pack(s, scalars[:, low : low + T])
+                _fold(basis[:r], w_[:D], U_[:D], *_views(s, r), 0, padded)
+        _copy(w_, w[:, low : low + T])
+        _copy(U_, U[:, low : low + T])
+        _copy(gain, gains[:, low : low + T])
+        _pack(s, scalars[: 2 + 3 * r, low : low + T])
     return begun
 
 
-@compiled
+@inlined
 def _add_block(block: Any, gain: Any, w: Any, U: Any) -> None:
     """Let w and U gain what the rows of a block add to them."""
     _add_rows(block, gain, 0, w)
     _add_rows(block, gain, 1, U)
 
 
-@compiled
+@inlined
+def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int, squares: Any) -> None:
+    """Take rows into a block and the squares of their lengths; where slabs are ``flat``, only what lies in them."""
+    for i in range(len(rows)):
+        k = first + i
+        squares[k] = _dot(rows[i], rows[i])
+        for j in range(rows.shape[1]):
+            block[k, j] = rows[i, j]
+        for f in range(len(basis) if flat else 0):
+            product = _dot(basis[f], rows[i])
+            for j in range(rows.shape[1]):
+                block[k, j] -= product * basis[f, j]
+
+
+@inlined
 def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
     """Fill pairs (4, 4) and basis_x (4, r) with products of the block's rows."""
     for k in range(BLOCK):
@@ -545,7 +590,7 @@ def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
             p2 += block[2, j] * block[k, j]
             p3 += block[3, j] * block[k, j]
         pairs[0, k], pairs[1, k], pairs[2, k], pairs[3, k] = p0, p1, p2, p3
-    for f in range(len(basis)):
+    for f in range(basis_x.shape[1]):
         p0 = p1 = p2 = p3 = 0.0
         for j in range(basis.shape[1]):
             p0 += block[0, j] * basis[f, j]
@@ -601,49 +646,42 @@ _DOT, _GIVEN, _OVER = TILE, 2 * TILE, 3 * TILE
 def _unpack(scalars: Any, s: Any) -> None:
     """Spread scalars (2 + 3r, columns) out; columns past them begin with a = 1."""
     T, r = scalars.shape[1], len(scalars) // 3
-    s[:TILE] = 1.0
-    s[:T], s[_SUM : _SUM + T] = scalars[0], scalars[1]
-    for f in range(r):
-        face = s[_FACES + f * _FACE :]
-        face[:T], face[_DOT : _DOT + T] = scalars[2 + f], scalars[2 + r + f]
-        face[_GIVEN : _GIVEN + T] = scalars[2 + 2 * r + f]
+    for b in range(TILE):
+        s[b] = 1.0
+    for b in range(T):
+        s[b], s[_SUM + b] = scalars[0, b], scalars[1, b]
+        for f in range(r):
+            face = _FACES + f * _FACE + b
+            s[face], s[face + _DOT], s[face + _GIVEN] = (
+                scalars[2 + f, b], scalars[2 + r + f, b], scalars[2 + 2 * r + f, b]
+            )  # fmt: skip
 
 
 @compiled
 def _pack(s: Any, scalars: Any) -> None:
     """Gather the scalars again."""
     T, r = scalars.shape[1], len(scalars) // 3
-    scalars[0], scalars[1] = s[:T], s[_SUM : _SUM + T]
-    for f in range(r):
-        face = s[_FACES + f * _FACE :]
-        scalars[2 + f], scalars[2 + r + f] = face[:T], face[_DOT : _DOT + T]
-        scalars[2 + 2 * r + f] = face[_GIVEN : _GIVEN + T]
+    for b in range(T):
+        scalars[0, b], scalars[1, b] = s[b], s[_SUM + b]
+        for f in range(r):
+            face = _FACES + f * _FACE + b
+            scalars[2 + f, b], scalars[2 + r + f, b], scalars[2 + 2 * r + f, b] = (
+                s[face], s[face + _DOT], s[face + _GIVEN]
+            )  # fmt: skip
 
 
-@compiled
+@inlined
 def _enter(
     s: Any, k: int, basis_x: Any, normals: Any, levels: Any, gram: Any, alpha: float, product: Any, move: Any
 ) -> None:
     """Project, take the margin of row k from its product with w, let the iterate enter the sums, shrink the dual."""
     T, r = len(move), basis_x.shape[1]
-    if r == 1:  # the usual case in one loop; what is read is read before anything is written
-        level, x = levels[0], basis_x[k, 0]
-        for b in range(T):
-            a, A, beta, t, C = s[b], s[_SUM + b], s[_FACES + b], s[_FACES + _DOT + b], s[_FACES + _GIVEN + b]
-            q = a * t + beta
-            rest = beta - (q - min(max(q, -level), level))
-            shrink = move[b] * alpha
-            s[_MARGIN + b] = _fused(rest, x, a * product[k, b])  # type: ignore[call-arg]
-            s[_SUM + b] = A + a
-            s[b] = a - shrink * a
-            s[_FACES + _GIVEN + b] = C + rest
-            s[_FACES + b] = beta - shrink * rest
-        return
     for f in range(r):
         face = _FACES + f * _FACE
         for b in range(T):
             s[face + _OVER + b] = s[b] * s[face + _DOT + b] + s[face + b]
-    overshoot(normals, levels, gram, s[_FACES:].reshape(r, 4, TILE)[:, 3, :T])
+    if r > 0:
+        overshoot(normals, levels, gram, s[_FACES:].reshape(r, 4, TILE)[:, 3, :T])
     for b in range(T):
         a, A = s[b], s[_SUM + b]
         s[_MARGIN + b] = a * product[k, b]
@@ -659,7 +697,7 @@ def _enter(
             s[face + b] = beta - move[b] * alpha * rest
 
 
-@compiled
+@inlined
 def _leave(s: Any, k: int, basis_x: Any, y: float, loss: int, move: Any, gain: Any) -> None:
     """Fill rows 2k and 2k + 1 of gain with the multiples of row k that w and U gain."""
     T = len(move)
@@ -669,16 +707,14 @@ def _leave(s: Any, k: int, basis_x: Any, y: float, loss: int, move: Any, gain: A
     else:
         for b in range(T):
             s[_MARGIN + b] = 2.0 * (y - s[_MARGIN + b]) * move[b] / s[b]
-    x = basis_x[k, 0]
     for b in range(T):
-        g, A, t = s[_MARGIN + b], s[_SUM + b], s[_FACES + _DOT + b]
+        g, A = s[_MARGIN + b], s[_SUM + b]
         gain[2 * k, b] = g
         gain[2 * k + 1, b] = -(A * g)
-        s[_FACES + _DOT + b] = t + g * x
-    for f in range(1, basis_x.shape[1]):
+    for f in range(basis_x.shape[1]):
         dot, x = _FACES + f * _FACE + _DOT, basis_x[k, f]
         for b in range(T):
-            s[dot + b] += gain[2 * k, b] * x
+            s[dot + b] += s[_MARGIN + b] * x
 
 
 @compiled
@@ -708,9 +744,11 @@ def _fold(basis: Any, w: Any, U: Any, a: Any, A: Any, beta: Any, t: Any, C: Any,
             for b in range(first, last):
                 U[j, b] += C[f, b] * basis[f, j]
                 w[j, b] += beta[f, b] * basis[f, j]
-    a[first:last], A[first:last] = 1.0, 0.0
-    beta[:, first:last], t[:, first:last], C[:, first:last] = 0.0, 0.0, 0.0
+    for b in range(first, last):
+        a[b], A[b] = 1.0, 0.0
     for f in range(r):
+        for b in range(first, last):
+            beta[f, b], t[f, b], C[f, b] = 0.0, 0.0, 0.0
         for j in range(len(w)):
             for b in range(first, last):
                 t[f, b] += basis[f, j] * w[j, b]
@@ -1197,9 +1235,7 @@ def count_positive(X: Any, models: Any, cell: Any, weight: Any, first: int, last
     member = np.empty((COUNTED // 64, len(rows)), dtype=np.uint64)
     for low in range(0, n, COUNTED):
         size = min(COUNTED, n - low)
-        for i in range(size):
-            for j in range(D):
-                turned[j, i] = X[low + i, j]
+        _turn(X[low : low + size], turned)
         for b in range(0, width, BLOCK):
             _products(models[first + b : first + b + BLOCK], turned, margin)
             for k in range(BLOCK):

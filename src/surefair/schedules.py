@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.sparse import diags_array
 
 from surefair.streams import FloatArray, is_sparse
@@ -97,8 +98,8 @@ def whitening(X: Any, weight: FloatArray) -> FloatArray:
         return np.asarray(1.0 / scale)
     scaled = X / scale
     values, vectors = np.linalg.eigh((scaled.T * share) @ scaled)
-    root = vectors / np.sqrt(np.maximum(values, 1.0 / n)) @ vectors.T
-    return np.asarray(root / scale[:, None])
+    root = np.linalg.cholesky((vectors * np.maximum(values, 1.0 / n)) @ vectors.T)
+    return np.asarray(solve_triangular(root, np.eye(D), lower=True).T / scale[:, None])
 
 
 def enough_rows(X: Any) -> bool:

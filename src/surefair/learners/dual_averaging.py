@@ -111,6 +111,11 @@ class DualAveraging:
         """The slabs, ready for projection."""
         return Faces.of(self.form.vectors, self.settings.tolerance)
 
+    @property
+    def flat(self) -> bool:
+        """Whether the slabs leave a subspace. What a dual point has outside of it never returns, and is dropped."""
+        return not self.faces.levels.any()
+
     def init(self, n_columns: int) -> DualState:
         """State before the first row: every column at the start."""
         one = self._state(0, self.settings.start[:, None], np.zeros((len(self.settings.start), 1)))
@@ -184,9 +189,10 @@ class DualAveraging:
 
     def _settled(self, state: DualState) -> tuple[FloatArray, FloatArray]:
         """Return w and U with the gains of the rows that wait."""
-        w, U = state.w, state.U
+        w, U, Q = state.w, state.U, self.faces.basis
         for x, gain, weighted in zip(state.waiting, state.gains[::2], state.gains[1::2], strict=True):
-            w, U = w + x.T * gain, U + x.T * weighted
+            inside = x - x @ Q.T @ Q if self.flat else x
+            w, U = w + inside.T * gain, U + inside.T * weighted
         return w, U
 
     def _added(self, to: FloatArray, numbers: FloatArray) -> FloatArray:
@@ -199,6 +205,7 @@ class DualAveraging:
     def _state(self, k: int, p: FloatArray, total: FloatArray) -> DualState:
         """Return the lazy form with a = 1, β = A = C = 0."""
         Q = self.faces.basis
+        p = self.project(p) if self.flat else p
         scalars = np.zeros((2 + 3 * len(Q), p.shape[1]))
         scalars[0] = 1.0
         for s, direction in enumerate(Q):

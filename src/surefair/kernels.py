@@ -32,18 +32,20 @@ HEAD_START = 100.0  # rows that the start counts for in the point where penaltie
 LOG_LOSS, TWO_POINT, UNIFORM, EXPONENTIAL, NORMAL = 0, 0, 1, 2, 3  # codes; see losses.py and multipliers.py
 
 
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz", "arcp"}}
+
+
 def compiled(function: F) -> F:
     """Compile without the interpreter's lock; keep the result on disk where the disk allows it."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz", "arcp"}}
     try:
-        return njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        return njit(cache=True, **OPTIONS)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # no writable place for the cache
-        return njit(**options)(function)  # type: ignore[no-any-return]
+        return njit(**OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 def inlined(function: F) -> F:
     """Compile into every caller."""
-    return njit(forceinline=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})(function)
+    return njit(forceinline=True, **OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 # -- Exponential ----------------------------------------------------------------------------------------------------

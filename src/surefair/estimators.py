@@ -43,6 +43,7 @@ from surefair.multipliers import LAWS, SIGNED_LAWS, Multipliers
 from surefair.names import one_of
 from surefair.schedules import PolynomialDecay
 from surefair.streams import (
+    CodedColumn,
     FloatArray,
     as_column,
     as_columns,
@@ -513,11 +514,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Rows, Rows | None]:
         """Check parameters and the first rows; set classes_, the groups, the seed and the features' names."""
         self._check_parameters()
-        self._check_features(X, reset=True)
+        values, labels, apart = self._check_features(X, reset=True), self._check_labels(y), None
         self._census = self._waiting = self._fit = None
-        labels = [self._check_labels(y)]
-        if sensitive_features is not None:
-            self._take_groups(self._columns(sensitive_features))
+        columns = None if sensitive_features is None else self._columns(sensitive_features)
+        if columns is not None:
+            self._take_groups(columns)
         if constraint_set is not None:
             parts = constraint_set if isinstance(constraint_set, tuple | list) else ()
             if len(parts) not in (3, 4) or any(part is None for part in parts[:3]):
@@ -526,9 +527,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"sample_weight); received {sum(part is not None for part in parts)} parts."
                 )
             with _speaking_of("constraint_set"):
-                labels.append(self._check_labels(constraint_set[1]))
-                self._take_groups(self._columns(constraint_set[2]))
-        declared = together(labels, "label") if classes is None else as_column(classes, "label")
+                apart = self._check_labels(constraint_set[1]), self._columns(constraint_set[2])
+                self._take_groups(apart[1])
+        found = [labels.found] if apart is None else [labels.found, apart[0].found]
+        declared = together(found, "label") if classes is None else as_column(classes, "label")
         self.classes_ = Levels.of(declared, "label").values
         if classes is not None and len(self.classes_) != 2:
             raise ValueError(f"classes must hold both labels; received {list(classes)!r}.")
@@ -537,12 +539,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
                 f"exactly two labels are needed, received {len(self.classes_)}."
             )
-        rows, given = self._check_rows(X, y, sensitive_features, sample_weight), None
-        if constraint_set is not None:
+        rows, given = self._coded(values, labels, columns, sample_weight), None
+        if apart is not None:
             with _speaking_of("constraint_set"):
-                given = self._check_rows(*constraint_set)
+                given = self._coded(self._check_features(constraint_set[0], reset=False), *apart, *constraint_set[3:])
                 given = given._replace(X=csr_matrix(given.X) if is_sparse(rows.X) else given.X)
-        if self._census is not None and sensitive_features is not None:
+        if self._census is not None and columns is not None:
             self._census = self._census.counted(rows.group)
         self.seed_ = int(check_random_state(self.random_state).randint(0, 2**63 - 1, dtype=np.int64))
         return rows, given
@@ -602,15 +604,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             checked.sum_duplicates()
         return checked
 
-    def _check_labels(self, y: Any) -> NDArray[Any]:
+    def _check_labels(self, y: Any) -> CodedColumn:
         """Labels as one column of a type that can be a class."""
         if y is None:
             raise ValueError("This FairClassifier estimator requires y to be passed, but the target y is None.")
-        labels = as_column(column_or_1d(y, warn=True) if getattr(y, "ndim", 1) == 2 else y, "label")
-        if labels.dtype.kind == "f":
-            if np.isinf(labels).any():
+        labels = CodedColumn.of(column_or_1d(y, warn=True) if getattr(y, "ndim", 1) == 2 else y, "label")
+        if labels.found.dtype.kind == "f":
+            if np.isinf(labels.found).any():
                 raise ValueError("Input y contains infinity. Labels are two values, such as 0 and 1.")
-            check_classification_targets(labels)
+            check_classification_targets(labels.found if len(labels.found) <= 2 else labels.values)
         return labels
 
     def _check_rows(
@@ -619,13 +621,19 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Check rows against what was declared; in a stream, new groups may appear, and rows are counted."""
         values, labels = self._check_features(X, reset=False), self._check_labels(y)
         columns = None if sensitive_features is None else self._columns(sensitive_features)
-        n = same_length(X=range(values.shape[0]), y=labels)
+        return self._coded(values, labels, columns, sample_weight, stream)
+
+    def _coded(
+        self, values: Any, labels: CodedColumn, columns: Any, sample_weight: Any = None, stream: bool = False
+    ) -> Rows:
+        """Code rows whose parts are checked, each by itself."""
+        n = same_length(X=range(values.shape[0]), y=labels.code)
         weight = as_weight(sample_weight, n)
         weight = np.ones(n) if weight is None else weight
         width = 0 if self._census is None else len(self._census.rows)
         if n == 0:
             return Rows(values, np.empty(0), np.empty((0, width), dtype=np.int64), weight)
-        signs = np.where(Levels(self.classes_, "label").codes(labels) == 1, 1.0, -1.0)
+        signs = np.where(Levels(self.classes_, "label").codes(labels.found) == 1, 1.0, -1.0)[labels.code]
         if columns is None:
             if stream and self._census is not None and self._fit is None:
                 raise ValueError(
@@ -638,7 +646,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if stream:
             self._take_groups(columns)
         codes = self._census.groups.codes(columns)
-        same_length(X=labels, sensitive_features=codes)
+        same_length(X=signs, sensitive_features=codes)
         if stream:
             self._census = self._census.counted(codes)
         return Rows(values, signs, codes, weight)

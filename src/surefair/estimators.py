@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
@@ -191,7 +192,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        new = self._fresh()
+        new = copy(self)
         rows, given = new._declare(X, y, sensitive_features, constraint_set, None, sample_weight)
         if len(new.classes_) == 1:
             raise ValueError(
@@ -238,7 +239,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        new = self._copy()
+        new = copy(self)
         if _n_rows(X) == 0 and constraint_set is None:
             return self
         if not hasattr(self, "classes_"):
@@ -594,6 +595,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X = table.values if table.names is None else pd.DataFrame(table.values, columns=table.names, copy=False)
         if reset:
             self.backend_ = "pandas" if table is None else table.backend
+        if _plain_rows(X) and not hasattr(self, "feature_names_in_") and (reset or X.shape[1] == self.n_features_in_):
+            self.n_features_in_ = X.shape[1]
+            return X  # as validate_data would, with less ado
         checked = validate_data(
             self, X, reset=reset, dtype=np.float64, order="C", accept_sparse="csr", ensure_min_samples=int(reset)
         )
@@ -740,16 +744,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         some_weight(rows.weight, "of the population")
         return self._answer(), rows
 
-    def _fresh(self) -> Self:
-        """Return an unfitted classifier with the same parameters."""
-        return type(self)(**self.get_params(deep=False))
-
-    def _copy(self) -> Self:
-        """Return a classifier with the same parameters and, as it is never changed in place, the same state."""
-        return self._fresh()._become(self)
-
     def _become(self, other: Self) -> Self:
-        """Take over another's state, all at once."""
+        """Take over the state of a copy that went on, all at once; nothing in a state is ever changed in place."""
         self.__dict__.update(other.__dict__)
         if not hasattr(other, "feature_names_in_"):
             self.__dict__.pop("feature_names_in_", None)
@@ -790,6 +786,14 @@ def _warn_if_late(groups: Groups, before: Groups) -> None:
     if late := _unseen(groups, before, "not in the constraint set"):
         words = f"{late}: counted and measured, but not constrained. To constrain all, fit afresh with more rows in D'."
         warnings.warn(words, stacklevel=5)
+
+
+def _plain_rows(X: Any) -> bool:
+    """Whether X is an array of finite numbers just as they are needed, which no check can find fault with."""
+    if type(X) is not np.ndarray or X.dtype != np.float64 or X.ndim != 2 or X.size == 0 or not X.flags.c_contiguous:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(X.sum()))
 
 
 def _n_rows(X: Any) -> int:

@@ -147,9 +147,10 @@ class Fit(NamedTuple):
     def rigid(self) -> bool:
         """Whether equalities fix every coefficient but the intercept: nothing is left to learn."""
         form = self.learner.form
-        if not isinstance(form, Slabs) or self.problem.tolerance > 0.0 or not len(form.vectors):
+        free = len(self.W) - int(self.problem.fit_intercept)
+        if not isinstance(form, Slabs) or self.problem.tolerance > 0.0 or len(form.vectors) < max(free, 1):
             return False
-        return int(np.linalg.matrix_rank(form.vectors)) >= len(self.W) - int(self.problem.fit_intercept)
+        return int(np.linalg.matrix_rank(form.vectors)) >= free
 
     @property
     def finite(self) -> bool:

@@ -42,7 +42,8 @@ class Levels:
     def of(cls, column: Column, what: str) -> Levels:
         """Levels found in a column."""
         try:
-            return cls(np.unique(pd.unique(column) if column.dtype.kind in "biuf" else column), what)
+            long = len(column) > 1000 and column.dtype.kind in "biuf"
+            return cls(np.unique(pd.unique(column) if long else column), what)
         except TypeError:
             kinds = sorted({type(value).__name__ for value in column})
             raise ValueError(
@@ -65,6 +66,12 @@ class Levels:
             )
         codes = np.array([known[value] for value in found.tolist()], dtype=np.int64)
         return codes[np.searchsorted(found, column)]
+
+    def cover(self, column: CodedColumn) -> bool:
+        """Whether there is nothing new in a column: no value, and no type."""
+        known = set(self.values.tolist())
+        parts = [part for part in (column.found, column.declared) if part is not None]
+        return all(part.dtype == self.values.dtype and known.issuperset(part.tolist()) for part in parts)
 
     def two(self) -> Levels:
         """The same, if there are exactly two."""
@@ -103,8 +110,10 @@ class Groups:
         return cls({name: _levels(name, column) for name, column in columns.items()})
 
     def joined(self, columns: Mapping[str | None, CodedColumn]) -> Groups:
-        """The same groups, and any new ones of these columns."""
+        """The same groups, and any new ones of these columns; this very object where there are none."""
         matched = self._match(columns)
+        if all(levels.cover(matched[name]) for name, levels in self.levels.items()):
+            return self
         return Groups({name: _levels(name, matched[name], levels) for name, levels in self.levels.items()})
 
     def measured_by(self, columns: Mapping[str | None, CodedColumn]) -> Groups:
@@ -226,6 +235,8 @@ class Census:
 
     def joined(self, groups: Groups) -> Census:
         """The same rows among more groups."""
+        if groups is self.groups:
+            return self
         wider = Census.of(groups)
         for rows, codes, counted in zip(wider.rows, groups.recode(self.groups), self.rows, strict=True):
             rows[codes] = counted

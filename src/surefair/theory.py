@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import null_space
 from scipy.optimize import minimize
 
 from surefair.criteria import Form, Penalty, Slabs, kinked
@@ -84,7 +83,7 @@ def _on_faces(objective: _Objective, vectors: FloatArray) -> FloatArray:
     units, levels = vectors[some] / lengths[some, None], objective.settings.tolerance / lengths[some]
     start = np.zeros(vectors.shape[1])
     if len(units) and not levels.any():
-        return _minimise(objective, start, null_space(units, rcond=1e-10))
+        return _minimise(objective, start, _along(units))
     free = _minimise(objective, start, np.eye(len(start)))
     if (np.abs(units @ free) <= levels).all():
         return free
@@ -92,7 +91,7 @@ def _on_faces(objective: _Objective, vectors: FloatArray) -> FloatArray:
     for _ in range(MAX_ITERATIONS):
         on = np.flatnonzero(active)
         normals = active[on, None] * units[on]
-        goal = _minimise(objective, theta, null_space(normals, rcond=1e-10) if len(on) else np.eye(len(theta)))
+        goal = _minimise(objective, theta, _along(normals) if len(on) else np.eye(len(theta)))
         change = units @ (goal - theta)
         ahead = np.abs(change) > 1e-10 * np.linalg.norm(goal - theta)  # the faces that θ lies on stay where they are
         room = levels - np.sign(change) * (units @ theta)
@@ -107,6 +106,12 @@ def _on_faces(objective: _Objective, vectors: FloatArray) -> FloatArray:
             break
         active[on[np.argmax(push < -1e-9)]] = 0.0  # the first, not the worst: so that no round of faces is repeated
     return np.asarray(theta + np.linalg.lstsq(normals, levels[on] - normals @ theta, rcond=1e-10)[0])
+
+
+def _along(normals: FloatArray) -> FloatArray:
+    """Orthonormal basis of the directions along all faces, as columns."""
+    _, sizes, directions = np.linalg.svd(normals)
+    return np.asarray(directions[np.count_nonzero(sizes > 1e-10 * sizes[0]) :].T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +169,9 @@ def _minimise(objective: _Objective, theta: FloatArray, basis: FloatArray) -> Fl
     if basis.shape[1] == 0:
         return theta
     gradient = basis.T @ objective.gradient(theta)
+    length = np.linalg.norm(gradient)
     for _ in range(MAX_NEWTON if objective.form is None else 0):
-        if np.linalg.norm(gradient) < GRADIENT:
+        if length < GRADIENT:
             return theta
         try:
             step = -basis @ np.linalg.solve(basis.T @ objective.hessian(theta) @ basis, gradient)
@@ -173,11 +179,12 @@ def _minimise(objective: _Objective, theta: FloatArray, basis: FloatArray) -> Fl
             break
         for share in SHARES:
             after = basis.T @ objective.gradient(theta + share * step)
-            if np.linalg.norm(after) < (1.0 - share / 4.0) * np.linalg.norm(gradient):
+            shorter = np.linalg.norm(after)
+            if shorter < (1.0 - share / 4.0) * length:
                 break
         else:
             break
-        theta, gradient = theta + share * step, after
+        theta, gradient, length = theta + share * step, after, shorter
     found: Any = minimize(  # type: ignore[call-overload]
         lambda v: objective.value(theta + basis @ v),
         np.zeros(basis.shape[1]),

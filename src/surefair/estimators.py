@@ -595,9 +595,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X = table.values if table.names is None else pd.DataFrame(table.values, columns=table.names, copy=False)
         if reset:
             self.backend_ = "pandas" if table is None else table.backend
-        if _plain_rows(X) and not hasattr(self, "feature_names_in_") and (reset or X.shape[1] == self.n_features_in_):
-            self.n_features_in_ = X.shape[1]
-            return X  # as validate_data would, with less ado
+        if not hasattr(self, "feature_names_in_") and _plain(X):  # as validate_data would, with less ado
+            if reset:
+                self.n_features_in_ = X.shape[1]
+            if X.shape[1] == self.n_features_in_:
+                return X
         checked = validate_data(
             self, X, reset=reset, dtype=np.float64, order="C", accept_sparse="csr", ensure_min_samples=int(reset)
         )
@@ -788,8 +790,8 @@ def _warn_if_late(groups: Groups, before: Groups) -> None:
         warnings.warn(words, stacklevel=5)
 
 
-def _plain_rows(X: Any) -> bool:
-    """Whether X is an array of finite numbers just as they are needed, which no check can find fault with."""
+def _plain(X: Any) -> bool:
+    """Whether X is an array of rows just as they are needed, all of them finite."""
     if type(X) is not np.ndarray or X.dtype != np.float64 or X.ndim != 2 or X.size == 0 or not X.flags.c_contiguous:
         return False
     with np.errstate(over="ignore", invalid="ignore"):

@@ -133,8 +133,7 @@ def _checked(values: Any, what: str) -> tuple[Column, NDArray[np.intp] | None]:
         column = np.asarray(found)
     elif (column := _array(values, what)).dtype == object and pd.api.types.infer_dtype(column) == "string":
         code, column = pd.factorize(column)
-    whole = code is None and column.dtype.kind in "biuU"  # nothing can be missing
-    missing = np.zeros(1, dtype=np.bool_) if whole else pd.isna(column) if code is None else code < 0
+    missing = pd.isna(column) if code is None else code < 0
     if isinstance(values, np.ma.MaskedArray):
         missing = missing | np.ma.getmaskarray(values).reshape(len(values))
     if missing.any():

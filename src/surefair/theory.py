@@ -163,8 +163,8 @@ class _Objective:
 def _minimise(objective: _Objective, theta: FloatArray, basis: FloatArray) -> FloatArray:
     """Minimum from θ on in the directions of the basis's columns.
 
-    The loss and the ridge are convex: Newton's method, whose steps are halved until the gradient shrinks, is soon there.
-    Where it is not, and with a penalty, a trust region goes on.
+    Loss and ridge are convex: Newton's method, its steps halved until the gradient shrinks, is soon there. Where it is
+    not, and with a penalty, a trust region goes on.
     """
     if basis.shape[1] == 0:
         return theta

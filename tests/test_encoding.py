@@ -127,6 +127,14 @@ def test_new_groups_join_and_old_codes_are_led_to_the_new():
     assert groups.codes(new).tolist() == [[2, 0], [1, 2]]
 
 
+def test_groups_that_are_all_known_join_without_a_trace():
+    groups = Groups.of(as_columns(np.array([2, 1])))
+    assert groups.joined(as_columns([1, 1])) is groups
+    assert groups.joined(as_columns([1.0])).labels == [(None, 1.0), (None, 2.0)]
+    assert groups.joined(as_columns([3])).sizes == (3,)
+    assert groups.joined(as_columns(pd.Series([1], dtype=pd.CategoricalDtype([1, 2, 3])))).sizes == (3,)
+
+
 def test_declared_groups_join_too():
     before, _ = groups_of(["b"])
     _, new = groups_of(pd.Categorical(["b"], categories=["a", "b", "c"]))

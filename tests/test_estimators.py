@@ -721,6 +721,24 @@ def test_changed_names_of_features_are_refused(n_seen, names):
     check_refused(clf, "feature names should match", rest, expected, X=X, y=y, sensitive_features=z)
 
 
+def test_names_of_features_are_asked_for_again_and_forgotten_in_a_fit_without():
+    clf = train(make(), named(TRAIN), "fit")
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        clf.predict(TEST.X)
+    train(clf, TRAIN, "fit")
+    assert not hasattr(clf, "feature_names_in_")
+    assert bits(clf) == bits(train(make(), TRAIN, "fit"))
+
+
+def test_numbers_whose_sum_is_infinite_are_finite():
+    X = TRAIN.X.copy()
+    X[:5] = 1.7e308
+    assert make()._check_features(X, reset=True) is X
+    X[5, 0] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        make()._check_features(X, reset=True)
+
+
 def test_groups_cannot_stop_before_the_constraint_set_is_complete():
     clf = feed(make(), TRAIN.part(0, 60))
     X, y, _ = triple(BATCH)

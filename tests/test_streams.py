@@ -5,8 +5,20 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from surefair.streams import Batch, as_column, as_columns, as_table, as_weight, batches, make_frame, same_length
+from surefair.streams import (
+    Batch,
+    CodedColumn,
+    as_column,
+    as_columns,
+    as_table,
+    as_weight,
+    batches,
+    make_frame,
+    same_length,
+)
 
 COLUMNS = {"age": [25, 38, 52], "hours": [40.0, 20.5, 60.0], "member": [True, False, True]}
 VALUES = [[25.0, 40.0, 1.0], [38.0, 20.5, 0.0], [52.0, 60.0, 1.0]]
@@ -134,6 +146,16 @@ def listed(columns):
 def test_a_plain_column_has_no_name(container):
     assert listed(as_columns(container(["f", "m"]))) == {None: ["f", "m"]}
     assert listed(as_columns(np.array([["f"], ["m"]]))) == {None: ["f", "m"]}
+
+
+@given(values=st.lists(st.integers(0, 3), min_size=1, max_size=6), kind=st.sampled_from("?bBqfd"))
+def test_distinct_numbers_come_in_the_order_of_their_rows(values, kind):
+    column = np.array(values, dtype=kind)
+    coded, (code, found) = CodedColumn.of(column), pd.factorize(column)
+    assert coded.code.tolist() == code.tolist()
+    assert coded.code.dtype == np.intp
+    assert coded.found.tolist() == found.tolist()
+    assert coded.found.dtype == column.dtype
 
 
 @pytest.mark.parametrize("container", [dict, *LIBRARIES.values()])

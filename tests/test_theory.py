@@ -248,6 +248,27 @@ def test_columns_that_depend_on_each_other_are_no_obstacle(loss):
     np.testing.assert_allclose(gradient(s, theta, X, y), 0.0, atol=1e-6)
 
 
+HARD = {
+    "separable": lambda X, y: np.column_stack([y * (1.0 + np.abs(X[:, 0])), X[:, 1:]]),
+    "an outlier": lambda X, y: np.vstack([X[:1] * 1e6, X[1:]]),
+    "dependent": lambda X, y: X[:, [0, 0, 2]],
+    "scaled": lambda X, y: X * [1e3, 1e-3, 1.0],
+    "heavy tails": lambda X, y: np.sign(X) * np.expm1(2.0 * np.abs(X)),
+}
+
+
+@every_loss
+@pytest.mark.parametrize("tolerance", [0.0, 0.01])
+@pytest.mark.parametrize("case", HARD)
+def test_short_steps_and_trust_regions_lead_to_the_same_optimum(loss, tolerance, case, monkeypatch):
+    X, y, codes = population()
+    X = HARD[case](X, y)
+    s, slabs = problem(loss, tolerance=tolerance, alpha=1e-4), constrain("demographic_parity", X, y, codes)
+    theta = solve(s, slabs, X, y)
+    monkeypatch.setattr(theory, "MAX_NEWTON", 0)
+    np.testing.assert_allclose(theta, solve(s, slabs, X, y), rtol=1e-5, atol=1e-7)
+
+
 @every_loss
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_weights_are_repetitions(loss, criterion):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
-from surefair.streams import Column, SensitiveColumn, is_sparse
+from surefair.streams import CodedColumn, Column, is_sparse
 
 MAX_GROUPS = 100
 """Groups that one sensitive column may have: all their pairs are compared."""
@@ -42,7 +42,8 @@ class Levels:
     def of(cls, column: Column, what: str) -> Levels:
         """Levels found in a column."""
         try:
-            return cls(np.unique(pd.unique(column) if column.dtype.kind in "biuf" else column), what)
+            long = len(column) > 1000 and column.dtype.kind in "biuf"
+            return cls(np.unique(pd.unique(column) if long else column), what)
         except TypeError:
             kinds = sorted({type(value).__name__ for value in column})
             raise ValueError(
@@ -65,6 +66,12 @@ class Levels:
             )
         codes = np.array([known[value] for value in found.tolist()], dtype=np.int64)
         return codes[np.searchsorted(found, column)]
+
+    def cover(self, column: CodedColumn) -> bool:
+        """Whether there is nothing new in a column: no value, and no type."""
+        known = set(self.values.tolist())
+        parts = [part for part in (column.found, column.declared) if part is not None]
+        return all(part.dtype == self.values.dtype and known.issuperset(part.tolist()) for part in parts)
 
     def two(self) -> Levels:
         """The same, if there are exactly two."""
@@ -98,16 +105,18 @@ class Groups:
     levels: dict[str | None, Levels]
 
     @classmethod
-    def of(cls, columns: Mapping[str | None, SensitiveColumn]) -> Groups:
+    def of(cls, columns: Mapping[str | None, CodedColumn]) -> Groups:
         """Groups found in the columns, and those that categorical columns declare."""
         return cls({name: _levels(name, column) for name, column in columns.items()})
 
-    def joined(self, columns: Mapping[str | None, SensitiveColumn]) -> Groups:
-        """The same groups, and any new ones of these columns."""
+    def joined(self, columns: Mapping[str | None, CodedColumn]) -> Groups:
+        """The same groups, and any new ones of these columns; this very object where there are none."""
         matched = self._match(columns)
+        if all(levels.cover(matched[name]) for name, levels in self.levels.items()):
+            return self
         return Groups({name: _levels(name, matched[name], levels) for name, levels in self.levels.items()})
 
-    def measured_by(self, columns: Mapping[str | None, SensitiveColumn]) -> Groups:
+    def measured_by(self, columns: Mapping[str | None, CodedColumn]) -> Groups:
         """Groups of these columns, whichever they are; those known of the columns declared are among them."""
         if None in {*columns, *self.levels}:
             ((column, *_), (levels, *_)) = columns.values(), self.levels.values()
@@ -116,7 +125,7 @@ class Groups:
             return Groups.of(columns) if other else self.joined(columns)
         return Groups({name: _levels(name, column, self.levels.get(name)) for name, column in columns.items()})
 
-    def codes(self, columns: Mapping[str | None, SensitiveColumn]) -> NDArray[np.int64]:
+    def codes(self, columns: Mapping[str | None, CodedColumn]) -> NDArray[np.int64]:
         """Code of each row's group within each column, shape (n_rows, columns)."""
         matched = self._match(columns).items()
         return np.stack([self.levels[name].codes(column.found)[column.code] for name, column in matched], axis=1)
@@ -189,7 +198,7 @@ class Groups:
                 )
         return self
 
-    def _match(self, columns: Mapping[str | None, SensitiveColumn]) -> dict[str | None, SensitiveColumn]:
+    def _match(self, columns: Mapping[str | None, CodedColumn]) -> dict[str | None, CodedColumn]:
         """Columns in the order of those declared, found by name; of single columns, one may lack the name."""
         if len(columns) == len(self.levels) == 1 and None in {*columns, *self.levels}:
             return dict(zip(self.levels, columns.values(), strict=True))
@@ -226,6 +235,8 @@ class Census:
 
     def joined(self, groups: Groups) -> Census:
         """The same rows among more groups."""
+        if groups is self.groups:
+            return self
         wider = Census.of(groups)
         for rows, codes, counted in zip(wider.rows, groups.recode(self.groups), self.rows, strict=True):
             rows[codes] = counted
@@ -233,7 +244,7 @@ class Census:
 
     def merged(self, other: Census) -> Census:
         """Groups and rows of both."""
-        groups = self.groups.joined({name: SensitiveColumn.of(v.values) for name, v in other.groups.levels.items()})
+        groups = self.groups.joined({name: CodedColumn.of(v.values) for name, v in other.groups.levels.items()})
         both = zip(self.joined(groups).rows, other.joined(groups).rows, strict=True)
         return Census(groups, tuple(mine + theirs for mine, theirs in both))
 
@@ -243,7 +254,7 @@ class Census:
         return [int(n) for rows in self.rows for n in rows]
 
 
-def _levels(name: str | None, column: SensitiveColumn, known: Levels | None = None) -> Levels:
+def _levels(name: str | None, column: CodedColumn, known: Levels | None = None) -> Levels:
     """Levels of one sensitive column: those known, its values, and those it declares."""
     what = "group" if name is None else f"{name!r} group"
     parts = (None if known is None else known.values, column.found, column.declared)

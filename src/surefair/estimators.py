@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
@@ -43,6 +44,7 @@ from surefair.multipliers import LAWS, SIGNED_LAWS, Multipliers
 from surefair.names import one_of
 from surefair.schedules import PolynomialDecay
 from surefair.streams import (
+    CodedColumn,
     FloatArray,
     as_column,
     as_columns,
@@ -190,7 +192,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        new = self._fresh()
+        new = copy(self)
         rows, given = new._declare(X, y, sensitive_features, constraint_set, None, sample_weight)
         if len(new.classes_) == 1:
             raise ValueError(
@@ -237,7 +239,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        new = self._copy()
+        new = copy(self)
         if _n_rows(X) == 0 and constraint_set is None:
             return self
         if not hasattr(self, "classes_"):
@@ -513,11 +515,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Rows, Rows | None]:
         """Check parameters and the first rows; set classes_, the groups, the seed and the features' names."""
         self._check_parameters()
-        self._check_features(X, reset=True)
+        values, labels, apart = self._check_features(X, reset=True), self._check_labels(y), None
         self._census = self._waiting = self._fit = None
-        labels = [self._check_labels(y)]
-        if sensitive_features is not None:
-            self._take_groups(self._columns(sensitive_features))
+        columns = None if sensitive_features is None else self._columns(sensitive_features)
+        if columns is not None:
+            self._take_groups(columns)
         if constraint_set is not None:
             parts = constraint_set if isinstance(constraint_set, tuple | list) else ()
             if len(parts) not in (3, 4) or any(part is None for part in parts[:3]):
@@ -526,9 +528,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"sample_weight); received {sum(part is not None for part in parts)} parts."
                 )
             with _speaking_of("constraint_set"):
-                labels.append(self._check_labels(constraint_set[1]))
-                self._take_groups(self._columns(constraint_set[2]))
-        declared = together(labels, "label") if classes is None else as_column(classes, "label")
+                apart = self._check_labels(constraint_set[1]), self._columns(constraint_set[2])
+                self._take_groups(apart[1])
+        found = [labels.found] if apart is None else [labels.found, apart[0].found]
+        declared = together(found, "label") if classes is None else as_column(classes, "label")
         self.classes_ = Levels.of(declared, "label").values
         if classes is not None and len(self.classes_) != 2:
             raise ValueError(f"classes must hold both labels; received {list(classes)!r}.")
@@ -537,12 +540,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
                 f"exactly two labels are needed, received {len(self.classes_)}."
             )
-        rows, given = self._check_rows(X, y, sensitive_features, sample_weight), None
-        if constraint_set is not None:
+        rows, given = self._coded(values, labels, columns, sample_weight), None
+        if apart is not None:
             with _speaking_of("constraint_set"):
-                given = self._check_rows(*constraint_set)
+                given = self._coded(self._check_features(constraint_set[0], reset=False), *apart, *constraint_set[3:])
                 given = given._replace(X=csr_matrix(given.X) if is_sparse(rows.X) else given.X)
-        if self._census is not None and sensitive_features is not None:
+        if self._census is not None and columns is not None:
             self._census = self._census.counted(rows.group)
         self.seed_ = int(check_random_state(self.random_state).randint(0, 2**63 - 1, dtype=np.int64))
         return rows, given
@@ -592,6 +595,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X = table.values if table.names is None else pd.DataFrame(table.values, columns=table.names, copy=False)
         if reset:
             self.backend_ = "pandas" if table is None else table.backend
+        if not hasattr(self, "feature_names_in_") and _plain(X):  # as validate_data would, with less ado
+            if reset:
+                self.n_features_in_ = X.shape[1]
+            if X.shape[1] == self.n_features_in_:
+                return X
         checked = validate_data(
             self, X, reset=reset, dtype=np.float64, order="C", accept_sparse="csr", ensure_min_samples=int(reset)
         )
@@ -602,15 +610,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             checked.sum_duplicates()
         return checked
 
-    def _check_labels(self, y: Any) -> NDArray[Any]:
+    def _check_labels(self, y: Any) -> CodedColumn:
         """Labels as one column of a type that can be a class."""
         if y is None:
             raise ValueError("This FairClassifier estimator requires y to be passed, but the target y is None.")
-        labels = as_column(column_or_1d(y, warn=True) if getattr(y, "ndim", 1) == 2 else y, "label")
-        if labels.dtype.kind == "f":
-            if np.isinf(labels).any():
+        labels = CodedColumn.of(column_or_1d(y, warn=True) if getattr(y, "ndim", 1) == 2 else y, "label")
+        if labels.found.dtype.kind == "f":
+            if np.isinf(labels.found).any():
                 raise ValueError("Input y contains infinity. Labels are two values, such as 0 and 1.")
-            check_classification_targets(labels)
+            check_classification_targets(labels.found if len(labels.found) <= 2 else labels.values)
         return labels
 
     def _check_rows(
@@ -619,13 +627,19 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Check rows against what was declared; in a stream, new groups may appear, and rows are counted."""
         values, labels = self._check_features(X, reset=False), self._check_labels(y)
         columns = None if sensitive_features is None else self._columns(sensitive_features)
-        n = same_length(X=range(values.shape[0]), y=labels)
+        return self._coded(values, labels, columns, sample_weight, stream)
+
+    def _coded(
+        self, values: Any, labels: CodedColumn, columns: Any, sample_weight: Any = None, stream: bool = False
+    ) -> Rows:
+        """Code rows whose parts are checked, each by itself."""
+        n = same_length(X=range(values.shape[0]), y=labels.code)
         weight = as_weight(sample_weight, n)
         weight = np.ones(n) if weight is None else weight
         width = 0 if self._census is None else len(self._census.rows)
         if n == 0:
             return Rows(values, np.empty(0), np.empty((0, width), dtype=np.int64), weight)
-        signs = np.where(Levels(self.classes_, "label").codes(labels) == 1, 1.0, -1.0)
+        signs = np.where(Levels(self.classes_, "label").codes(labels.found) == 1, 1.0, -1.0)[labels.code]
         if columns is None:
             if stream and self._census is not None and self._fit is None:
                 raise ValueError(
@@ -638,7 +652,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if stream:
             self._take_groups(columns)
         codes = self._census.groups.codes(columns)
-        same_length(X=labels, sensitive_features=codes)
+        same_length(X=signs, sensitive_features=codes)
         if stream:
             self._census = self._census.counted(codes)
         return Rows(values, signs, codes, weight)
@@ -663,7 +677,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             recoded = zip(self._census.groups.recode(before.groups), self._waiting.group.T, strict=True)
             self._waiting = self._waiting._replace(group=np.stack([codes[old] for codes, old in recoded], axis=1))
         if self._fit is not None and self.criterion is not None:
-            _warn_if_late(self._census.groups, before.groups)
+            _warn_if_late(self._census.groups, before.groups, stacklevel=6)
 
     def _begin(self, constraint_set: Rows) -> Fit:
         """Fit of a stream before its first row: groups that D' lacks are late, in whichever batch they come."""
@@ -671,7 +685,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if problem.groups is not None and problem.criterion is not None:
             found, codes = problem.groups.among(constraint_set.group)
             if min(found.sizes) > 1:  # otherwise begin says what is wrong
-                _warn_if_late(problem.groups, found)
+                _warn_if_late(problem.groups, found, stacklevel=4)
                 problem, constraint_set = replace(problem, groups=found), constraint_set._replace(group=codes)
         return begin(problem, constraint_set)
 
@@ -732,16 +746,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         some_weight(rows.weight, "of the population")
         return self._answer(), rows
 
-    def _fresh(self) -> Self:
-        """Return an unfitted classifier with the same parameters."""
-        return type(self)(**self.get_params(deep=False))
-
-    def _copy(self) -> Self:
-        """Return a classifier with the same parameters and, as it is never changed in place, the same state."""
-        return self._fresh()._become(self)
-
     def _become(self, other: Self) -> Self:
-        """Take over another's state, all at once."""
+        """Take over the state of a copy that went on, all at once; nothing in a state is ever changed in place."""
         self.__dict__.update(other.__dict__)
         if not hasattr(other, "feature_names_in_"):
             self.__dict__.pop("feature_names_in_", None)
@@ -778,10 +784,18 @@ def _unseen(groups: Groups, before: Groups | None, where: str) -> str:
     return f"{'Groups' if len(new) > 1 else 'Group'} {shown} {'were' if len(new) > 1 else 'was'} {where}"
 
 
-def _warn_if_late(groups: Groups, before: Groups) -> None:
+def _warn_if_late(groups: Groups, before: Groups, stacklevel: int) -> None:
     if late := _unseen(groups, before, "not in the constraint set"):
         words = f"{late}: counted and measured, but not constrained. To constrain all, fit afresh with more rows in D'."
-        warnings.warn(words, stacklevel=5)
+        warnings.warn(words, stacklevel=stacklevel)
+
+
+def _plain(X: Any) -> bool:
+    """Whether X is an array of rows just as they are needed, all of them finite."""
+    if type(X) is not np.ndarray or X.dtype != np.float64 or X.ndim != 2 or X.size == 0 or not X.flags.c_contiguous:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(X.sum()))
 
 
 def _n_rows(X: Any) -> int:

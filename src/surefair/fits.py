@@ -134,11 +134,9 @@ class Fit(NamedTuple):
         size = SPARSE_CHUNK if is_sparse(rows.X) else max(1024, CHUNK // len(self.W))
         for low in range(0, rows.n, size):
             chunk = rows.part(low, low + size)
-            totals = np.cumsum(np.r_[total, chunk.weight])[1:]
-            seen = state.k + np.arange(1.0, chunk.n + 1.0)
-            relative = np.divide(chunk.weight * seen, totals, out=np.zeros(chunk.n), where=totals > 0.0)
+            relative, total = _relative(chunk.weight, state.k, total)
             y = np.ascontiguousarray(chunk.y)
-            state, total = self.learner.step(state, self.moved(chunk.X), y, relative, n_threads), float(totals[-1])
+            state = self.learner.step(state, self.moved(chunk.X), y, relative, n_threads)
         return self._replace(state=state, weight=total)
 
     def merged(self, other: Fit) -> Fit:
@@ -149,9 +147,10 @@ class Fit(NamedTuple):
     def rigid(self) -> bool:
         """Whether equalities fix every coefficient but the intercept: nothing is left to learn."""
         form = self.learner.form
-        if not isinstance(form, Slabs) or self.problem.tolerance > 0.0 or not len(form.vectors):
+        free = len(self.W) - int(self.problem.fit_intercept)
+        if not isinstance(form, Slabs) or self.problem.tolerance > 0.0 or len(form.vectors) < max(free, 1):
             return False
-        return int(np.linalg.matrix_rank(form.vectors)) >= len(self.W) - int(self.problem.fit_intercept)
+        return int(np.linalg.matrix_rank(form.vectors)) >= free
 
     @property
     def finite(self) -> bool:
@@ -180,11 +179,9 @@ def begin(problem: Problem, constraint_set: Rows) -> Fit:
     W = whitening(X, weight) if auto else np.ones(X.shape[1])
     moved = change_coordinates(X, W)
     form, start = _constrain(problem, constraint_set, moved), np.zeros(X.shape[1])
-    fit = assemble(problem, constraint_set, feature_map, W, form, start, is_sparse(X))
     if auto and enough_rows(X) and len(np.unique(y[weight > 0.0])) == 2:
-        start = theory.solve(fit.learner.settings, form, moved, y, weight)
-        return assemble(problem, constraint_set, feature_map, W, form, start, is_sparse(X))
-    return fit
+        start = theory.solve(_settings(problem, start), form, moved, y, weight)
+    return assemble(problem, constraint_set, feature_map, W, form, start, is_sparse(X))
 
 
 def assemble(
@@ -197,7 +194,14 @@ def assemble(
     sparse: bool,
 ) -> Fit:
     """Fit before its first row."""
-    settings = Settings(
+    learner = learner_for(_settings(problem, start), form, sparse)
+    state = learner.init(1 + problem.n_replicates)
+    return Fit(problem, constraint_set.copy(), feature_map, W, learner, state, sparse, weight=0.0)
+
+
+def _settings(problem: Problem, start: FloatArray) -> Settings:
+    """What the learner is told."""
+    return Settings(
         loss=problem.loss,
         alpha=problem.alpha,
         tolerance=problem.tolerance,
@@ -208,9 +212,19 @@ def assemble(
         start=start,
         robust=problem.schedule is None,
     )
-    learner = learner_for(settings, form, sparse)
-    state = learner.init(1 + problem.n_replicates)
-    return Fit(problem, constraint_set.copy(), feature_map, W, learner, state, sparse, weight=0.0)
+
+
+def _relative(weight: FloatArray, k: int, total: float) -> tuple[FloatArray | float, float]:
+    """Weights over the mean weight so far, after k rows whose weights have this total; and the new total.
+
+    >>> _relative(np.array([1.0, 1.0]), 3, 3.0), _relative(np.array([2.0]), 1, 1.0)
+    ((1.0, 5.0), (array([1.33333333]), 3.0))
+    """
+    if total == k and (weight == 1.0).all():
+        return 1.0, total + len(weight)
+    totals = np.cumsum(np.r_[total, weight])[1:]
+    seen = k + np.arange(1.0, len(weight) + 1.0)
+    return np.divide(weight * seen, totals, out=np.zeros(len(weight)), where=totals > 0.0), float(totals[-1])
 
 
 def fit_all(problem: Problem, rows: Rows, constraint_set: Rows | None, n_constraint: int, n_threads: int) -> Fit:

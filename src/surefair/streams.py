@@ -125,7 +125,7 @@ def _checked(values: Any, what: str) -> tuple[Column, NDArray[np.intp] | None]:
     """One column; of text its distinct values, and the place of each entry among them, as those are fewer to check."""
     if values is None or isinstance(values, str | bytes | Number):
         raise ValueError(f"The {what} column must be a column of values; received {values!r}. Pass the column itself.")
-    if isinstance(values, Mapping) or isinstance(nw.from_native(values, pass_through=True), nw.DataFrame):
+    if isinstance(values, Mapping) or isinstance(_native(values), nw.DataFrame):
         raise ValueError(f"The {what} column must be one column; received a table. Pass one of its columns.")
     code: NDArray[np.intp] | None = None
     if isinstance(values, pd.Series) and isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype):
@@ -150,7 +150,7 @@ def _checked(values: Any, what: str) -> tuple[Column, NDArray[np.intp] | None]:
 
 def _array(values: Any, what: str) -> Column:
     """One column as an array of one dimension."""
-    series = nw.from_native(values, series_only=True, pass_through=True)
+    series = _native(values, series_only=True)
     column = series.to_numpy() if isinstance(series, nw.Series) else np.asarray(values)
     if isinstance(values, list | tuple) and column.dtype.kind == "U":
         column = np.asarray(values, dtype=object)  # as they were before NumPy made them all text
@@ -161,19 +161,19 @@ def _array(values: Any, what: str) -> Column:
     return column
 
 
-class SensitiveColumn(NamedTuple):
-    """One sensitive column, with the groups that its type declares."""
+class CodedColumn(NamedTuple):
+    """One column of groups or labels, with the values that its type declares."""
 
     found: Column  # distinct values, in any order
     code: NDArray[np.intp]  # place of each row's value among them
     declared: Column | None = None  # every category of a categorical type, whether or not a row has it
 
     @classmethod
-    def of(cls, values: Any, what: str = "group") -> SensitiveColumn:
+    def of(cls, values: Any, what: str = "group") -> CodedColumn:
         """Look through a column once."""
         column, code = _checked(values, what)
         if code is None and column.dtype.kind in "biufO":
-            code, column = pd.factorize(column)
+            code, column = _factorised(column)
         elif code is None:  # text, which pandas would turn to objects first
             column, whole = np.unique(column), column
             code = np.searchsorted(column, whole)
@@ -185,9 +185,20 @@ class SensitiveColumn(NamedTuple):
         return self.found[self.code]
 
 
+def _factorised(column: Column) -> tuple[NDArray[np.intp], Column]:
+    """Place of each entry among the distinct values, and these; where they are two numbers, by comparisons alone."""
+    if len(column) and column.dtype.kind != "O":
+        other = column != column[0]
+        found = column[[0, int(other.argmax())]]
+        if np.array_equal(column == found[1], other):
+            return other.astype(np.intp), found
+    code, found = pd.factorize(column)
+    return code, found
+
+
 def as_columns(
     sensitive_features: Any, intersections: bool = False, order: Iterable[str | None] = ()
-) -> dict[str | None, SensitiveColumn]:
+) -> dict[str | None, CodedColumn]:
     """Sensitive columns by name; a plain array, list or series is one column without a name.
 
     Parameters
@@ -207,20 +218,20 @@ def as_columns(
     {'sex': ['f', 'm'], 'age': [30, 40], 'sex × age': ['f × 30', 'm × 40']}
     """
     frame = _frame(sensitive_features)
-    columns: dict[str | None, SensitiveColumn] = {}
+    columns: dict[str | None, CodedColumn] = {}
     if frame is None and not isinstance(sensitive_features, Mapping):
         if np.ndim(sensitive_features) == 2 and np.shape(sensitive_features)[1] != 1:
             raise ValueError(
                 f"sensitive_features holds several columns without names, shape {np.shape(sensitive_features)}: pass a "
                 "data frame or a dict of columns so that each has a name."
             )
-        columns[None] = SensitiveColumn.of(sensitive_features)
+        columns[None] = CodedColumn.of(sensitive_features)
     else:
         given = sensitive_features if frame is None else {n: frame.get_column(n).to_native() for n in frame.columns}
         if len({str(name) for name in given}) < len(given):
             raise ValueError(f"Two sensitive columns have the same name: {list(given)}. Rename one.")
         for name, values in given.items():
-            columns[str(name)] = SensitiveColumn.of(values, f"{str(name)!r} group")
+            columns[str(name)] = CodedColumn.of(values, f"{str(name)!r} group")
     if not columns:
         raise ValueError("sensitive_features holds no column. Pass at least one.")
     columns = {name: columns[name] for name in order if name in columns} | columns
@@ -228,7 +239,7 @@ def as_columns(
     return with_intersection(columns) if intersections else columns
 
 
-def with_intersection(columns: dict[str | None, SensitiveColumn]) -> dict[str | None, SensitiveColumn]:
+def with_intersection(columns: dict[str | None, CodedColumn]) -> dict[str | None, CodedColumn]:
     """Sensitive columns, and one more of the groups that they form together."""
     if len(columns) < 2:
         raise ValueError(
@@ -238,7 +249,7 @@ def with_intersection(columns: dict[str | None, SensitiveColumn]) -> dict[str | 
     return columns | {" × ".join(map(str, columns)): _intersection([*columns.values()])}
 
 
-def _intersection(columns: list[SensitiveColumn]) -> SensitiveColumn:
+def _intersection(columns: list[CodedColumn]) -> CodedColumn:
     """Text of each row's values joined by ×; written once for each combination that occurs."""
     names, code = _texts(columns[0].found), columns[0].code
     for column in columns[1:]:
@@ -247,7 +258,7 @@ def _intersection(columns: list[SensitiveColumn]) -> SensitiveColumn:
         names = [f"{names[pair // len(texts)]} × {texts[pair % len(texts)]}" for pair in pairs.tolist()]
     if len(set(names)) < len(names):
         raise ValueError("Values that contain ' × ' make two intersections read alike. Rename them.")
-    return SensitiveColumn(np.asarray(names, dtype=np.str_), code)
+    return CodedColumn(np.asarray(names, dtype=np.str_), code)
 
 
 def _texts(values: Column) -> list[str]:
@@ -257,7 +268,7 @@ def _texts(values: Column) -> list[str]:
 
 def _categories(values: Any) -> Column | None:
     """Categories of a categorical column. A polars Categorical has none of its own: all such columns share them."""
-    series = nw.from_native(values, series_only=True, pass_through=True)
+    series = _native(values, series_only=True)
     dtype = getattr(values, "dtype", None)
     if isinstance(series, nw.Series) and series.implementation.is_pyarrow() and series.dtype == nw.Categorical:
         dtype = values.to_pandas().dtype
@@ -356,10 +367,16 @@ def batches(
         yield whole.part(low, low + size)
 
 
+def _native(values: Any, **kinds: bool) -> Any:
+    """Return a frame or series of any library as one of narwhals', and anything else as it is."""
+    plain = isinstance(values, np.ndarray | list | tuple)  # told at once, unlike by narwhals
+    return values if plain else nw.from_native(values, pass_through=True, **kinds)
+
+
 def _frame(X: Any) -> nw.DataFrame[Any] | None:
     """Return X as a data frame of narwhals', if it is one of any library."""
     try:
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        frame = _native(X, eager_only=True)
     except nw.exceptions.DuplicateError as error:
         raise ValueError(f"Every column needs a name of its own ({error}). Rename the columns.") from error
     return frame if isinstance(frame, nw.DataFrame) else None

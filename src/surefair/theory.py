@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import null_space
 from scipy.optimize import minimize
 
 from surefair.criteria import Form, Penalty, Slabs, kinked
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
     from surefair.estimators import FairClassifier
 
 MAX_ITERATIONS = 200
+MAX_NEWTON = 50
+SHARES = 0.5 ** np.arange(10)  # of a Newton step
+GRADIENT = 1e-10  # length of a gradient that counts as 0
 
 
 def optimum(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> FloatArray:
@@ -61,9 +63,9 @@ def solve(settings: Settings, form: Form, X: Any, y: FloatArray, weight: FloatAr
     """
     X = X.toarray() if is_sparse(X) else X
     D, objective = X.shape[1], _Objective(settings, X, y, weight / weight.mean())
-    theta = _minimise(objective, np.zeros(D), np.eye(D))
     if isinstance(form, Slabs):
-        return _on_faces(objective, form.vectors, theta)
+        return _on_faces(objective, form.vectors)
+    theta = _minimise(objective, np.zeros(D), np.eye(D))
     if form.rows.shape[0] == 0:
         return theta
     form = form._replace(rows=form.rows.toarray()) if is_sparse(form.rows) else form
@@ -74,21 +76,22 @@ def solve(settings: Settings, form: Form, X: Any, y: FloatArray, weight: FloatAr
     return theta
 
 
-def _on_faces(objective: _Objective, vectors: FloatArray, theta: FloatArray) -> FloatArray:
-    """Optimum under |x̃ᵀθ| ≤ ε, given the free one: a primal active-set method."""
+def _on_faces(objective: _Objective, vectors: FloatArray) -> FloatArray:
+    """Optimum under |x̃ᵀθ| ≤ ε: a primal active-set method."""
     lengths = np.linalg.norm(vectors, axis=1)
     some = lengths > 0.0
     units, levels = vectors[some] / lengths[some, None], objective.settings.tolerance / lengths[some]
-    if (np.abs(units @ theta) <= levels).all():
-        return theta
-    if not levels.any():
-        basis = null_space(units, rcond=1e-10)
-        return _minimise(objective, basis @ (basis.T @ theta), basis)
-    theta, active = np.zeros_like(theta), np.zeros(len(units))  # 0, or the sign of the face that θ lies on
+    start = np.zeros(vectors.shape[1])
+    if len(units) and not levels.any():
+        return _minimise(objective, start, _along(units))
+    free = _minimise(objective, start, np.eye(len(start)))
+    if (np.abs(units @ free) <= levels).all():
+        return free
+    theta, active = start, np.zeros(len(units))  # 0, or the sign of the face that θ lies on
     for _ in range(MAX_ITERATIONS):
         on = np.flatnonzero(active)
         normals = active[on, None] * units[on]
-        goal = _minimise(objective, theta, null_space(normals, rcond=1e-10) if len(on) else np.eye(len(theta)))
+        goal = _minimise(objective, theta, _along(normals) if len(on) else np.eye(len(theta)))
         change = units @ (goal - theta)
         ahead = np.abs(change) > 1e-10 * np.linalg.norm(goal - theta)  # the faces that θ lies on stay where they are
         room = levels - np.sign(change) * (units @ theta)
@@ -103,6 +106,12 @@ def _on_faces(objective: _Objective, vectors: FloatArray, theta: FloatArray) -> 
             break
         active[on[np.argmax(push < -1e-9)]] = 0.0  # the first, not the worst: so that no round of faces is repeated
     return np.asarray(theta + np.linalg.lstsq(normals, levels[on] - normals @ theta, rcond=1e-10)[0])
+
+
+def _along(normals: FloatArray) -> FloatArray:
+    """Orthonormal basis of the directions along all faces, as columns."""
+    _, sizes, directions = np.linalg.svd(normals)
+    return np.asarray(directions[np.count_nonzero(sizes > 1e-10 * sizes[0]) :].T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,15 +161,36 @@ class _Objective:
 
 
 def _minimise(objective: _Objective, theta: FloatArray, basis: FloatArray) -> FloatArray:
-    """Trust-region Newton from θ in the directions of the basis's columns."""
+    """Minimum from θ on in the directions of the basis's columns.
+
+    Loss and ridge are convex: Newton's method, its steps halved until the gradient shrinks, is soon there. Where it is
+    not, and with a penalty, a trust region goes on.
+    """
     if basis.shape[1] == 0:
         return theta
+    gradient = basis.T @ objective.gradient(theta)
+    length = np.linalg.norm(gradient)
+    for _ in range(MAX_NEWTON if objective.form is None else 0):
+        if length < GRADIENT:
+            return theta
+        try:
+            step = -basis @ np.linalg.solve(basis.T @ objective.hessian(theta) @ basis, gradient)
+        except np.linalg.LinAlgError:
+            break
+        for share in SHARES:
+            after = basis.T @ objective.gradient(theta + share * step)
+            shorter = np.linalg.norm(after)
+            if shorter < (1.0 - share / 4.0) * length:
+                break
+        else:
+            break
+        theta, gradient, length = theta + share * step, after, shorter
     found: Any = minimize(  # type: ignore[call-overload]
         lambda v: objective.value(theta + basis @ v),
         np.zeros(basis.shape[1]),
         jac=lambda v: basis.T @ objective.gradient(theta + basis @ v),
         hess=lambda v: basis.T @ objective.hessian(theta + basis @ v) @ basis,
         method="trust-exact",
-        options={"gtol": 1e-10, "maxiter": MAX_ITERATIONS},
+        options={"gtol": GRADIENT, "maxiter": MAX_ITERATIONS},
     )
     return np.asarray(theta + basis @ found.x)

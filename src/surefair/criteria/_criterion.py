@@ -57,7 +57,8 @@ class Rate:
 
     def looks_at(self, y: FloatArray) -> NDArray[np.bool_]:
         """Which rows, by their label ±1, can enter the rate."""
-        return np.isin(y > 0.0, [truth == 1 for truth, _ in self.denominator])
+        truths = {truth for truth, _ in self.denominator}
+        return np.where(y > 0.0, 1 in truths, 0 in truths)
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 WORD = 32  # columns are shared out in multiples of 32, so that the bits of two-point weights come in whole words
 TILE = 224  # the most columns carried through all rows together
-PENALTY_TILE = 96  # the same where there is a penalty
+PENALTY_TILE = 96  # the same where there is a penalty and rows are sparse
 BLOCK = 4  # rows whose products and updates are made together, counted from the first row of the stream
 FOLD = 256  # rows between two folds of the lazy form, counted in the same way
 STRONG = 0.02  # a share of the dual that the ridge takes in one step, past which a row is a block by itself
-NEAR = 32  # rows of D' near a change of sides that are followed for each column
+NEAR = 16  # rows of D' near a change of sides that are followed for each column
 DRAWN = 32  # rows for which weights are drawn at a time
 HEAD_START = 100.0  # rows that the start counts for in the point where penalties are judged
 LOG_LOSS, TWO_POINT, UNIFORM, EXPONENTIAL, NORMAL = 0, 0, 1, 2, 3  # codes; see losses.py and multipliers.py
@@ -805,50 +805,54 @@ def penalised_sgd(
     across[:, :m] = rows.T
     for r in range(m):
         inverse_lengths[r] = 1.0 / np.sqrt(_dot(rows[r], rows[r]))
-    width = _tile(last - first, PENALTY_TILE)
+    n, width = len(X), _tile(last - first, TILE)
     for low in range(first, last, width):
         T = min(width, last - low)
-        theta_, total_, point = np.empty((D, T)), np.empty((D, T)), np.empty((D, T))
-        theta_[:], total_[:] = theta[:, low : low + T], total[:, low : low + T]
-        slopes, f, wrong = np.zeros((L, D, T)), np.empty((L, T)), np.zeros((T, m), dtype=np.int64)
-        gradient, offset = np.zeros((J, D, T)) if soft else slopes, np.zeros((J, T))
-        anchor, clearance, centre, reach = np.empty((D, T)), np.full(T, -1.0), np.empty((D, T)), np.full(T, -1.0)
+        padded = -(-T // 8) * 8  # as in dual_averaging
+        theta_, total_, point, anchor = _room(D, padded), _room(D, padded), _room(D, padded), _room(D, padded)
+        _copy(theta[:, low : low + T], theta_)
+        _copy(total[:, low : low + T], total_)
+        source = total_ if robust else theta_  # the point where the penalty is judged is (head start + source) share
+        slopes, f, wrong = np.zeros((L, D, padded)), np.empty((L, padded)), np.zeros((T, m), dtype=np.int8)
+        gradient, offset = np.zeros((J, D, padded)) if soft else slopes, np.zeros((J, padded))
+        clearance, centre, reach = np.full(T, -1.0), np.empty((T, D)), np.full(T, -1.0)
         near, n_near = np.zeros((T, NEAR), dtype=np.int64), np.zeros(T, dtype=np.int64)
         near_across, near_inverse = np.zeros((T, D, NEAR)), np.zeros((T, NEAR))
         at, margins = np.empty(D), np.empty(across.shape[1])
-        margin, slope, shrink = np.empty(T), np.empty(T), np.empty(T)
-        words, v = _words(law, T), np.empty(-(-T // 4) * 4)
-        pull, square, matrix = np.empty((J, T)), np.empty(T), np.empty((J, J, T))
-        for i in range(len(X)):
+        margin, slope, shrink, square = np.empty(padded), np.empty(padded), np.empty(padded), np.empty(padded)
+        words, v = _words(law, padded), np.empty(padded)
+        pull, matrix = np.empty((J, padded)), np.empty((J, J, padded))
+        for i in range(n):
             x, step = X[i], eta[i]
             if i % DRAWN == 0:
                 draw_words(law, seed, first_row + i, low, words)
             draw_moves(law, 1.0, 0.0, words, i % DRAWN, low == 0, v)
-            if robust:
-                _average(total_, start, first_row + i, point)
-            else:
-                point[:] = theta_
+            head = HEAD_START if robust else 0.0
+            share = 1.0 / (HEAD_START + first_row + i) if robust else 1.0
+            if i == 0 or not robust or soft or smooth:
+                _average(source, start, head, share, point)
+            if i == 0 or not robust:  # otherwise the last sweep has left both
+                _distances(point, anchor, square)
+                _margins(x, theta_, margin)
             if smooth:
                 _measure_smooth(point, across, weights, pulls, sharpness, margins, f, slopes)
-            else:
-                _distances(point, anchor, square)
             for b in range(0 if smooth else T):
                 if not square[b] <= clearance[b]:
-                    at[:] = anchor[:, b] = point[:, b]
-                    moved = _distance(at, centre, b)
+                    size, moved = _arrive(b, source, start, head, share, centre, anchor, at)
                     if moved < reach[b]:
-                        n = n_near[b]
                         least = _settle(
-                            b, at, near[b, :n], near_across[b], near_inverse[b], pulls, slopes, wrong, margins
+                            b, n_near[b], at, near[b], near_across[b], near_inverse[b], pulls, slopes, wrong, margins
                         )
                     else:
-                        least = _settle(b, at, every, across, inverse_lengths, pulls, slopes, wrong, margins)
+                        least = _settle(b, m, at, every, across, inverse_lengths, pulls, slopes, wrong, margins)
                         guess = min(1.25 * reach[b], 1e300) if reach[b] > 0.0 else 1.0
                         n_near[b], reach[b] = _list_near(
                             margins, across, inverse_lengths, guess, near[b], near_across[b], near_inverse[b]
                         )
-                        centre[:, b], moved = at, 0.0
-                    certain = min(least, reach[b] - moved) * (1.0 - 1e-9) - 1e-12 * np.abs(at).sum()  # for rounding
+                        moved = 0.0
+                        for j in range(D):
+                            centre[b, j] = at[j]
+                    certain = min(least, reach[b] - moved) * (1.0 - 1e-9) - 1e-12 * size  # for rounding
                     clearance[b] = certain * certain if certain > 0.0 else -1.0
             if soft and not smooth:
                 f[:] = 0.0
@@ -861,24 +865,91 @@ def penalised_sgd(
                 _at_origin(gradient, point, offset, pull)
             if not robust:
                 _pull(theta_, gradient, gradient, offset, 2.0 * penalty * step, v, False, matrix, pull)
-            _margins(x, theta_, margin)
             _derivatives(loss, y[i], margin, slope)
             damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
             _pace(step, v, damp, alpha, slope, shrink)
-            for j in range(D):
-                for b in range(T):
-                    theta_[j, b] = shrink[b] * theta_[j, b] - slope[b] * x[j]
-            if robust:
-                _pull(theta_, gradient, gradient, offset, 2.0 * penalty * step, v, True, matrix, pull)
+            if robust and J == 1:
+                _descend(theta_, shrink, slope, x, gradient, offset, 2.0 * penalty * step, v, matrix, pull)
+            else:
+                for j in range(D):
+                    for b in range(padded):
+                        theta_[j, b] = shrink[b] * theta_[j, b] - slope[b] * x[j]
+                if robust:
+                    _pull(theta_, gradient, gradient, offset, 2.0 * penalty * step, v, True, matrix, pull)
             for term in range(J - 1):
                 for j in range(D):
-                    for b in range(T):
+                    for b in range(padded):
                         theta_[j, b] -= pull[term, b] * gradient[term, j, b]
-            for j in range(D):
-                for b in range(T):
-                    theta_[j, b] -= pull[J - 1, b] * gradient[J - 1, j, b]
-                    total_[j, b] += theta_[j, b]
-        theta[:, low : low + T], total[:, low : low + T] = theta_, total_
+            share = 1.0 / (HEAD_START + first_row + i + 1)
+            _close(theta_, total_, gradient, J - 1, pull, start, share, anchor, X[min(i + 1, n - 1)], square, margin)
+        _copy(theta_, theta[:, low : low + T])
+        _copy(total_, total[:, low : low + T])
+
+
+@inlined
+def _descend(
+    theta: Any, shrink: Any, slope: Any, x: Any, gradient: Any, offset: Any, strength: float, v: Any, matrix: Any,
+    pull: Any,
+) -> None:  # fmt: skip
+    """θ ← shrink θ - slope x and, in the same sweep, the products for the implicit pull of a penalty of one term."""
+    D, T = theta.shape
+    for b in range(T):
+        pull[0, b], matrix[0, 0, b] = offset[0, b], 0.0
+    for j in range(0, D - 1, 2):
+        x0, x1 = x[j], x[j + 1]
+        for b in range(T):
+            g0, g1, dot, square = gradient[0, j, b], gradient[0, j + 1, b], pull[0, b], matrix[0, 0, b]
+            t0, t1 = shrink[b] * theta[j, b], shrink[b] * theta[j + 1, b]
+            t0 = t0 - slope[b] * x0
+            t1 = t1 - slope[b] * x1
+            dot = dot + g0 * t0
+            square = square + g0 * g0
+            theta[j, b] = t0
+            theta[j + 1, b] = t1
+            pull[0, b] = dot + g1 * t1
+            matrix[0, 0, b] = square + g1 * g1
+    for j in range(D - D % 2, D):
+        for b in range(T):
+            t0 = shrink[b] * theta[j, b]
+            theta[j, b] = t0 - slope[b] * x[j]
+        _add_dots(gradient, 0, theta, j, pull[0])
+        _add_dots(gradient, 0, gradient[0], j, matrix[0, 0])
+    for b in range(T):
+        stiff = strength * v[b]
+        pull[0, b] = stiff * pull[0, b] / (1.0 + stiff * matrix[0, 0, b])
+
+
+@inlined
+def _close(
+    theta: Any, total: Any, gradient: Any, term: int, pull: Any, start: Any, share: float, anchor: Any, following: Any,
+    square: Any, margin: Any,
+) -> None:  # fmt: skip
+    """Take the last term's pull off θ, and add θ to the sum; leave what the next row asks first in the same sweep.
+
+    That is the squared distance of the average from the anchor, and the margin, to the bit as ``_margins`` gives it.
+    """
+    D, T = theta.shape
+    for b in range(T):
+        square[b], margin[b] = 0.0, 0.0
+    for j in range(0, D - 1, 2):
+        h0, h1, x0, x1 = HEAD_START * start[j], HEAD_START * start[j + 1], following[j], following[j + 1]
+        for b in range(T):
+            t0 = theta[j, b] - pull[term, b] * gradient[term, j, b]
+            t1 = theta[j + 1, b] - pull[term, b] * gradient[term, j + 1, b]
+            s0, s1 = total[j, b] + t0, total[j + 1, b] + t1
+            d0, d1 = (h0 + s0) * share - anchor[j, b], (h1 + s1) * share - anchor[j + 1, b]
+            far, product = square[b] + d0 * d0, margin[b] + x0 * t0
+            theta[j, b], theta[j + 1, b] = t0, t1
+            total[j, b], total[j + 1, b] = s0, s1
+            square[b], margin[b] = far + d1 * d1, product + x1 * t1
+    for j in range(D - D % 2, D):
+        head = HEAD_START * start[j]
+        for b in range(T):
+            t0 = theta[j, b] - pull[term, b] * gradient[term, j, b]
+            s0 = total[j, b] + t0
+            square[b] += ((head + s0) * share - anchor[j, b]) ** 2
+            margin[b] += following[j] * t0
+            theta[j, b], total[j, b] = t0, s0
 
 
 @compiled
@@ -928,7 +999,7 @@ def penalised_sgd_sparse(
                 for e in range(row_starts[where[j]], row_starts[where[j] + 1]):
                     rows_x[row_numbers[e]] += row_values[e] * x[j]
             if robust:
-                _average(S_, at_start, first_row + i, nu)
+                _average(S_, at_start, HEAD_START, 1.0 / (HEAD_START + first_row + i), nu)
             else:
                 nu[:] = mu_
             _take_sides(nu, sharpness, weights, gram, grid, side, moved)
@@ -1038,14 +1109,13 @@ def _at_origin(gradient: Any, point: Any, value: Any, scratch: Any) -> None:
 
 
 @compiled
-def _average(total: Any, start: Any, k: int, point: Any) -> None:
-    """Fill point (D, columns) with the average of the first k iterates and of the start, counted HEAD_START times."""
-    D, T = total.shape
-    share = 1.0 / (HEAD_START + k)
+def _average(source: Any, start: Any, head: float, share: float, point: Any) -> None:
+    """Fill point (D, columns) with (head start + source) share: the average of the start and of the iterates so far."""
+    D, T = source.shape
     for j in range(D):
-        head = HEAD_START * start[j]
+        first = head * start[j]
         for b in range(T):
-            point[j, b] = (head + total[j, b]) * share
+            point[j, b] = (first + source[j, b]) * share
 
 
 @compiled
@@ -1058,29 +1128,34 @@ def _distances(point: Any, anchor: Any, square: Any) -> None:
             square[b] += (point[j, b] - anchor[j, b]) ** 2
 
 
-@compiled
-def _distance(at: Any, centre: Any, b: int) -> float:
-    """Distance of a point from column b of the centres."""
-    square = 0.0
+@inlined
+def _arrive(
+    b: int, source: Any, start: Any, head: float, share: float, centre: Any, anchor: Any, at: Any
+) -> tuple[float, float]:
+    """Make the point of column b its anchor, and ``at``; return the sum of sizes, and the distance from the centre."""
+    size = square = 0.0
     for j in range(len(at)):
-        square += (at[j] - centre[j, b]) ** 2
-    return float(np.sqrt(square))
+        at[j] = anchor[j, b] = (head * start[j] + source[j, b]) * share
+        size += abs(at[j])
+        square += (at[j] - centre[b, j]) ** 2
+    return size, np.sqrt(square)
 
 
-@compiled
+@inlined
 def _settle(
-    b: int, at: Any, which: Any, across: Any, inverse_lengths: Any, pulls: Any, slopes: Any, wrong: Any, margins: Any
-) -> float:
-    """Measure some rows of D' for column b, and add or remove the pulls of those that changed sides.
+    b: int, n: int, at: Any, which: Any, across: Any, inverse_lengths: Any, pulls: Any, slopes: Any, wrong: Any,
+    margins: Any,
+) -> float:  # fmt: skip
+    """Measure n rows of D' for column b, and add or remove the pulls of those that changed sides.
 
-    ``across`` (D, at least as many) and ``inverse_lengths`` belong to the rows ``which``. Returns the least distance.
+    ``across`` (D, at least n) and ``inverse_lengths`` belong to the rows ``which``. Returns the least distance.
     """
-    _margins(at, across, margins[: across.shape[1]])
+    _margins(at, across, margins)
     least = np.int64(0x7FF0000000000000)  # the bits of infinity; positive doubles are in the order of their bits
-    for r in range(len(which)):
+    for r in range(n):
         distance = abs(margins[r]) * inverse_lengths[r]
         least = min(least, _bits_of_double(distance))  # type: ignore[call-arg]
-    for r in range(len(which)):
+    for r in range(n):
         row, side = which[r], np.int64(margins[r] < 0.0)
         if side != wrong[b, row]:
             for term in range(len(pulls)):
@@ -1156,11 +1231,16 @@ def _contrast(contrasts: Any, f: Any, slopes: Any, value: Any, gradient: Any) ->
 @compiled
 def _add_products(gradient: Any, theta: Any, out: Any) -> None:
     """Add to out (J, columns) the products of gradients (J, D, columns) with θ (D, columns)."""
-    J, D, T = gradient.shape
-    for term in range(J):
-        for j in range(D):
-            for b in range(T):
-                out[term, b] += gradient[term, j, b] * theta[j, b]
+    for term in range(len(gradient)):
+        for j in range(len(theta)):
+            _add_dots(gradient, term, theta, j, out[term])
+
+
+@compiled
+def _add_dots(gradient: Any, term: int, theta: Any, j: int, out: Any) -> None:
+    """Add to out (columns,) one feature's part in the products of a gradient with θ."""
+    for b in range(len(out)):
+        out[b] += gradient[term, j, b] * theta[j, b]
 
 
 @compiled
@@ -1186,8 +1266,7 @@ def _pull(
             entry = matrix[row, column]
             entry[:] = 0.0
             for j in range(D):
-                for b in range(T):
-                    entry[b] += gradient[row, j, b] * far[column, j, b]
+                _add_dots(gradient, row, far[column], j, entry)
             for b in range(T):
                 entry[b] = entry[b] * (strength * v[b]) + (1.0 if row == column else 0.0)
     for pivot in range(J):

@@ -1,9 +1,4 @@
-"""JAX: one compiled ``lax.scan`` over blocks of rows, in float64 on one thread.
-
-The fastest of the forms tried. With θ = x̃ (x̃·s) / |x̃|² - s, the margin x·θ is had from x̃·s, x·s and x·x̃, so that θ need
-not be written before it is known and fuses with the updates of s and of the sum of θ. One word of random bits serves 32
-rows of a replicate. Unrolling the inner scan helps, and so does a product of few features written as a sum.
-"""
+"""JAX: the NumPy loop written as a compiled ``lax.scan`` over rows, in float64 on one thread."""
 
 from __future__ import annotations
 
@@ -17,10 +12,9 @@ import jax.numpy as jnp
 from work import ALPHA, Call, Data, Work, steps
 
 NAME = "JAX scan"
-NOTE = "The same method, compiled, in float64, multipliers included; made for one size of data at a time."
+NOTE = "The NumPy loop as a compiled scan in float64, multipliers drawn row by row; compiled for one size of data."
 PACKAGE, CORE = "jax", True
 TARGETS = {"slab, d=14, B=200": 3.5, "slab, d=100, B=200": 3, "slab, d=3, B=100": 2.5}
-BLOCK = 32  # rows whose multipliers are the bits of one word
 jax.config.update("jax_enable_x64", True)
 
 
@@ -28,35 +22,26 @@ def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
     """The slab on dense rows."""
     if not (work.slab and work.dense):
         return None
-    rows = 400_000_000 // (work.d + 10) // work.replicates // BLOCK * BLOCK
-    blocks = [
-        jnp.asarray(array, float).reshape(rows // BLOCK, BLOCK, *array.shape[1:])
-        for array in (data.design(rows), data.y[:rows], steps(rows))
-    ]
+    rows = 100_000_000 // (work.d + 10) // work.replicates
+    arrays = [jnp.asarray(array, float) for array in (data.design(rows), data.y[:rows], steps(rows))]
     x_tilde, key = jnp.asarray(data.x_tilde), jax.random.key(0)
-    return lambda: fit(*blocks, x_tilde, key, columns=work.replicates + 1).block_until_ready(), rows
+    return lambda: fit(*arrays, x_tilde, key, columns=work.replicates + 1).block_until_ready(), rows
 
 
 @partial(jax.jit, static_argnames="columns")
 def fit(X: jax.Array, y: jax.Array, eta: jax.Array, x_tilde: jax.Array, key: jax.Array, columns: int) -> jax.Array:
-    """Dual averaging under a slab of tolerance 0; X has shape (blocks, rows, d)."""
-    blocks, rows, d = X.shape
-    slab = x_tilde / (x_tilde @ x_tilde)
-    dot = jnp.matmul if d >= 8 else lambda x, s: (x[:, None] * s).sum(axis=0)
+    """Dual averaging under a slab of tolerance 0."""
+    square = x_tilde @ x_tilde
 
     def step(state: tuple, row: tuple) -> tuple:
-        s, total, bits = state
-        x, y, eta, slab_x = row
-        p = dot(slab, s)
-        slope = -y / (1.0 + jnp.exp(y * (slab_x * p - dot(x, s))))
-        theta = x_tilde[:, None] * p - s
-        s = s + 2.0 * eta * (bits & 1) * (x[:, None] * slope + ALPHA * theta)
-        return (s, total + theta, bits >> 1), None
+        s, mean, key = state
+        x, y, eta, k = row
+        key, now = jax.random.split(key)
+        V = 2.0 * jax.random.bernoulli(now, shape=(columns,))
+        theta = jnp.outer(x_tilde, x_tilde @ s / square) - s
+        slope = -y / (1.0 + jnp.exp(y * (x @ theta)))
+        s = s + eta * V * (jnp.outer(x, slope) + ALPHA * theta)
+        return (s, mean + (theta - mean) / (k + 1), key), None
 
-    def block(state: tuple, rows: tuple) -> tuple:
-        *rows, bits = rows
-        return jax.lax.scan(step, (*state, bits), tuple(rows), unroll=4)[0][:2], None
-
-    bits = jax.random.bits(key, (blocks, columns), jnp.uint32)
-    zeros = jnp.zeros((d, columns))
-    return jax.lax.scan(block, (zeros, zeros), (X, y, eta, X @ x_tilde, bits))[0][1] / (blocks * rows)
+    zeros = jnp.zeros((X.shape[1], columns))
+    return jax.lax.scan(step, (zeros, zeros, key), (X, y, eta, jnp.arange(len(X))))[0][1]

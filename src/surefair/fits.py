@@ -128,15 +128,18 @@ class Fit(NamedTuple):
         """Coefficients of the features, from those in the learner's coordinates."""
         return np.asarray(self.W * u if self.W.ndim == 1 else self.W @ u)
 
-    def learn(self, rows: Rows, n_threads: int) -> Fit:
-        """Fit after these rows, too; a row's weight counts relative to the mean weight so far, its own included."""
+    def learn(self, rows: Rows, n_threads: int, last: bool = False) -> Fit:
+        """Fit after these rows, too; a row's weight counts relative to the mean weight so far, its own included.
+
+        Where this is the ``last`` use of this fit, its memory goes over to the next.
+        """
         state, total = self.state, self.weight
         size = SPARSE_CHUNK if is_sparse(rows.X) else max(1024, CHUNK // len(self.W))
         for low in range(0, rows.n, size):
             chunk = rows.part(low, low + size)
             relative, total = _relative(chunk.weight, state.k, total)
             y = np.ascontiguousarray(chunk.y)
-            state = self.learner.step(state, self.moved(chunk.X), y, relative, n_threads)
+            state = self.learner.step(state, self.moved(chunk.X), y, relative, n_threads, reuse=last or low > 0)
         return self._replace(state=state, weight=total)
 
     def merged(self, other: Fit) -> Fit:
@@ -155,7 +158,8 @@ class Fit(NamedTuple):
     @property
     def finite(self) -> bool:
         """Whether neither the fit nor a replicate diverged."""
-        return bool(np.isfinite(self.learner.mean(self.state)).all())
+        _, now, _, *rest = self.state  # what diverges shows in the iterates before their sums
+        return all(np.isfinite(array.sum()) for array in (now, *rest))
 
     def decisions(self, rows: Rows, sizes: tuple[int, ...], source: str, n_threads: int) -> Counts:
         """Counts of the decisions of the fit (first) and its replicates on evaluation rows, as a source needs them."""
@@ -232,7 +236,7 @@ def fit_all(problem: Problem, rows: Rows, constraint_set: Rows | None, n_constra
     if constraint_set is None:
         apart = min(n_constraint, rows.n // 5)
         constraint_set, rows = rows.part(0, apart), rows.part(apart)
-    return begin(problem, constraint_set).learn(rows, n_threads)
+    return begin(problem, constraint_set).learn(rows, n_threads, last=True)
 
 
 def with_ones(X: Any, problem: Problem) -> Any:

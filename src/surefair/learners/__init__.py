@@ -28,8 +28,13 @@ class Learner(Protocol[S]):
     def init(self, n_columns: int) -> S:
         """State before the first row."""
 
-    def step(self, state: S, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1) -> S:
-        """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights (n,)."""
+    def step(
+        self, state: S, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1, reuse: bool = False
+    ) -> S:
+        """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights (n,).
+
+        Where ``reuse``, it may take over the memory of the state before.
+        """
 
     def reference_step(self, state: S, x: FloatArray, y: float, weight: float = 1.0) -> S:
         """State after one row, in plain NumPy."""

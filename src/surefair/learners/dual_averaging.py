@@ -29,7 +29,7 @@ from scipy.optimize import nnls
 
 from surefair import kernels
 from surefair.criteria import Slabs
-from surefair.learners._settings import Settings
+from surefair.learners._settings import Settings, own
 from surefair.multipliers import LAWS
 from surefair.streams import FloatArray, is_sparse
 
@@ -118,30 +118,37 @@ class DualAveraging:
 
     def init(self, n_columns: int) -> DualState:
         """State before the first row: every column at the start."""
-        one = self._state(0, self.settings.start[:, None], np.zeros((len(self.settings.start), 1)))
-        w, U, scalars, gains = (np.repeat(a, n_columns, axis=1) for a in (one.w, one.U, one.scalars, one.gains))
-        return DualState(0, w, U, scalars, one.waiting, gains)
+        start = self.settings.start
+        one = self._state(0, start[:, None], np.zeros((len(start), 1)))
+        pair = np.zeros((len(start), 2, n_columns))  # as the kernel likes them; zeros cost nothing until touched
+        if start.any():
+            pair[:, 0] = one.w
+        scalars, gains = (np.repeat(array, n_columns, axis=1) for array in (one.scalars, one.gains))
+        return DualState(0, pair[:, 0], pair[:, 1], scalars, one.waiting, gains)
 
     def step(
-        self, state: DualState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1
-    ) -> DualState:
+        self, state: DualState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
+        reuse: bool = False,
+    ) -> DualState:  # fmt: skip
         """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights."""
         s = self.settings
-        arrays = state.w.copy(), state.U.copy(), state.scalars.copy()
+        arrays = own((state.w, state.U, state.scalars), reuse)
         args = (
             y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k, LAWS[s.multipliers.law],
             np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping, *self.faces,
         )  # fmt: skip
         if is_sparse(X):
             kernels.on_threads(kernels.dual_averaging_sparse, (X.indptr, X.indices, X.data, *args), arrays, n_threads)
-            return DualState(state.k + len(y), *arrays, state.waiting, state.gains)
+            w, U, scalars = arrays
+            return DualState(state.k + len(y), w, U, scalars, state.waiting, state.gains)
         X, before = np.ascontiguousarray(X), state.waiting[:, 0]
         gains = np.zeros((2 * kernels.BLOCK, state.w.shape[1]))
         gains[: len(state.gains)] = state.gains
         p = kernels.on_threads(kernels.dual_averaging, (X, *args, before), (*arrays, gains), n_threads)
         last = np.vstack([before, X[-kernels.BLOCK :]])
         waiting = last[len(last) - p :, None]
-        return DualState(state.k + len(y), *arrays, waiting, gains[: 2 * p])
+        w, U, scalars = arrays
+        return DualState(state.k + len(y), w, U, scalars, waiting, gains[: 2 * p])
 
     def reference_step(self, state: DualState, x: FloatArray, y: float, weight: float = 1.0) -> DualState:
         """State after one row, in plain NumPy: the specification of ``step``."""

@@ -30,7 +30,7 @@ import numpy as np
 
 from surefair import kernels
 from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, linearise, on_grid
-from surefair.learners._settings import Settings
+from surefair.learners._settings import Settings, own
 from surefair.multipliers import LAWS
 from surefair.streams import FloatArray
 
@@ -79,11 +79,12 @@ class PenalisedSGD:
         return SGDState(0, theta, np.zeros_like(theta))
 
     def step(
-        self, state: SGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1
-    ) -> SGDState:
+        self, state: SGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
+        reuse: bool = False,
+    ) -> SGDState:  # fmt: skip
         """State after the rows X (n, D) with labels y = ±1 and relative weights."""
         s = self.settings
-        arrays = state.theta.copy(), state.total.copy()
+        arrays = own((state.theta, state.total), reuse)
         args = (
             np.ascontiguousarray(X), y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
             LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping,

@@ -17,7 +17,7 @@ from scipy.sparse import csc_matrix
 
 from surefair import kernels
 from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, grid_for
-from surefair.learners._settings import Settings
+from surefair.learners._settings import Settings, own
 from surefair.learners.penalised_sgd import PenalisedSGD, SGDState
 from surefair.multipliers import LAWS
 from surefair.streams import FloatArray
@@ -77,11 +77,12 @@ class SparsePenalisedSGD:
         return self._kept(self.plain.init(n_columns))
 
     def step(
-        self, state: SparseSGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1
-    ) -> SparseSGDState:
+        self, state: SparseSGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
+        reuse: bool = False,
+    ) -> SparseSGDState:  # fmt: skip
         """State after the sparse rows X (n, D) with labels y = ±1 and relative weights."""
         s, by_column = self.settings, csc_matrix(self.form.rows)
-        arrays = tuple(array.copy() for array in state[1:])
+        arrays = own(state[1:], reuse)
         args = (
             X.indptr, X.indices, X.data, y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
             LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping,
@@ -115,7 +116,7 @@ class SparsePenalisedSGD:
         scalars, zeros = np.zeros((2, theta.shape[1])), np.zeros((self.form.rows.shape[0], theta.shape[1]))
         scalars[0] = 1.0
         R = self.form.rows
-        return SparseSGDState(k, theta, total, scalars, zeros, zeros, R @ theta, R @ total)
+        return SparseSGDState(k, theta, total, scalars, zeros, zeros.copy(), R @ theta, R @ total)
 
 
 LEARNER = SparsePenalisedSGD

@@ -204,21 +204,21 @@ def change_coordinates(X: Any, W: Any, out: Any) -> None:
     Rows are turned, so that inner loops run over them. What is 0 at the lower ends of the columns of W is left out.
     """
     (n, d), (depth, D) = X.shape, W.shape
-    across = np.zeros((-(-D // BLOCK) * BLOCK, -(-depth // BLOCK) * BLOCK))
-    across[:D, :depth] = W.T
+    across, ends = _room(-(-D // BLOCK) * BLOCK, -(-depth // BLOCK) * BLOCK), np.zeros(D // BLOCK + 1, dtype=np.int64)
     block, moved = _room(across.shape[1], TILE), _room(len(across), TILE)
-    block[d:depth] = 1.0
-    ends = np.zeros(len(across), dtype=np.int64)
-    for c in range(D):
-        for j in range(depth):
+    for j in range(depth):
+        for c in range(D):
+            across[c, j] = W[j, c]
             if W[j, c] != 0.0:
-                ends[c] = j + 1
+                ends[c // BLOCK] = (j // BLOCK + 1) * BLOCK
+    for j in range(d, depth):
+        for i in range(TILE):
+            block[j, i] = 1.0
     for low in range(0, n, TILE):
         high = min(low + TILE, n)
         _turn(X[low:high], block)
         for c in range(0, D, BLOCK):
-            end = -(-ends[c : c + BLOCK].max() // BLOCK) * BLOCK
-            _products(across[c : c + BLOCK], block[:end], moved[c : c + BLOCK])
+            _products(across[c : c + BLOCK], block[: ends[c // BLOCK]], moved[c : c + BLOCK])
         _turn(moved[:D, : high - low], out[low:high])
 
 
@@ -238,7 +238,9 @@ def _products(X: Any, theta: Any, out: Any) -> None:
     need not choose alike in every loop. What is read is read before anything is written, or it would be read again.
     """
     D, T = theta.shape
-    out[:] = 0.0
+    for k in range(4):
+        for b in range(T):
+            out[k, b] = 0.0
     for j in range(0, D, 4):
         a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
         b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
@@ -299,6 +301,13 @@ def _copy(source: Any, target: Any) -> None:
     for j in range(min(len(source), len(target))):
         for b in range(min(source.shape[1], target.shape[1])):
             target[j, b] = source[j, b]
+
+
+@compiled
+def _clear(array: Any) -> None:
+    for j in range(len(array)):
+        for b in range(array.shape[1]):
+            array[j, b] = 0.0
 
 
 @compiled
@@ -802,7 +811,7 @@ def penalised_sgd(
     L, m, D = pulls.shape
     J, soft, smooth = (len(contrasts) if len(contrasts) > 0 else L), len(contrasts) > 0, sharpness > 0.0
     every, across, inverse_lengths = np.arange(m), np.zeros((D, -(-m // NEAR) * NEAR)), np.empty(m)
-    across[:, :m] = rows.T
+    _turn(rows, across)
     for r in range(m):
         inverse_lengths[r] = 1.0 / np.sqrt(_dot(rows[r], rows[r]))
     n, width = len(X), _tile(last - first, TILE)
@@ -815,7 +824,7 @@ def penalised_sgd(
         source = total_ if robust else theta_  # the point where the penalty is judged is (head start + source) share
         slopes, f, wrong = np.zeros((L, D, padded)), np.empty((L, padded)), np.zeros((T, m), dtype=np.int8)
         gradient, offset = np.zeros((J, D, padded)) if soft else slopes, np.zeros((J, padded))
-        clearance, centre, reach = np.full(T, -1.0), np.empty((T, D)), np.full(T, -1.0)
+        clearance, centre, reach = -np.ones(T), np.empty((T, D)), -np.ones(T)
         near, n_near = np.zeros((T, NEAR), dtype=np.int64), np.zeros(T, dtype=np.int64)
         near_across, near_inverse = np.zeros((T, D, NEAR)), np.zeros((T, NEAR))
         at, margins = np.empty(D), np.empty(across.shape[1])
@@ -855,12 +864,12 @@ def penalised_sgd(
                     certain = min(least, reach[b] - moved) * (1.0 - 1e-9) - 1e-12 * size  # for rounding
                     clearance[b] = certain * certain if certain > 0.0 else -1.0
             if soft and not smooth:
-                f[:] = 0.0
+                _clear(f)
                 _add_products(slopes, point, f)
             if soft:
                 _contrast(contrasts, f, slopes, offset, gradient)
             elif smooth:
-                offset[:] = f
+                _copy(f, offset)
             if soft or smooth:
                 _at_origin(gradient, point, offset, pull)
             if not robust:
@@ -1103,9 +1112,11 @@ def _rounded(margin: float, sharpness: float) -> float:
 @compiled
 def _at_origin(gradient: Any, point: Any, value: Any, scratch: Any) -> None:
     """Turn values at a point (J, columns) into those that, to first order, the terms have at 0."""
-    scratch[:] = 0.0
+    _clear(scratch)
     _add_products(gradient, point, scratch)
-    value -= scratch
+    for term in range(len(value)):
+        for b in range(value.shape[1]):
+            value[term, b] -= scratch[term, b]
 
 
 @compiled
@@ -1122,7 +1133,8 @@ def _average(source: Any, start: Any, head: float, share: float, point: Any) -> 
 def _distances(point: Any, anchor: Any, square: Any) -> None:
     """Fill square (columns,) with squared distances."""
     D, T = point.shape
-    square[:] = 0.0
+    for b in range(T):
+        square[b] = 0.0
     for j in range(D):
         for b in range(T):
             square[b] += (point[j, b] - anchor[j, b]) ** 2
@@ -1211,8 +1223,9 @@ def _measure_smooth(
 def _contrast(contrasts: Any, f: Any, slopes: Any, value: Any, gradient: Any) -> None:
     """Fill value (J, columns) and gradient (J, D, columns) with contrasts of the soft rates; see SoftRatePenalty."""
     (J, G), (D, T) = contrasts.shape, gradient.shape[1:]
-    value[:] = 0.0
-    gradient[:] = 0.0
+    _clear(value)
+    for term in range(J):
+        _clear(gradient[term])
     inverse, rho, share = np.empty(T), np.empty(T), np.empty(T)
     for z in range(G):
         for b in range(T):
@@ -1254,7 +1267,7 @@ def _pull(
     gradient again, or what stands for it in products with gradients where these are given in other coordinates.
     """
     J, D, T = gradient.shape
-    pull[:] = offset
+    _copy(offset, pull)
     _add_products(gradient, theta, pull)
     for term in range(J):
         for b in range(T):
@@ -1264,7 +1277,8 @@ def _pull(
     for row in range(J):
         for column in range(row + 1):
             entry = matrix[row, column]
-            entry[:] = 0.0
+            for b in range(T):
+                entry[b] = 0.0
             for j in range(D):
                 _add_dots(gradient, row, far[column], j, entry)
             for b in range(T):

@@ -29,15 +29,18 @@ lint: .venv/installed  ## ruff, mypy, import rules
 	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
 
-bench: .venv/peers  ## how many times as fast as its peers, in less than five minutes
+bench: .venv/peers  ## how many times as fast as its peers, and how near the processor's limits, in a few minutes
 	$(BIN)/python benchmarks/fits.py
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/roofline.py
 
-bench-all: .venv/peers  ## the same with slow peers, and memory over ten million rows: half an hour
+bench-all: .venv/peers  ## the same with slow peers, growth, and memory over ten million rows: half an hour
 	$(BIN)/python benchmarks/fits.py --all
 	$(BIN)/python benchmarks/evaluation.py --all
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/roofline.py
+	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/memory.py
 
 calibrate: .venv/installed  ## the full statistical studies; results in docs/results

@@ -1,0 +1,239 @@
+"""How time and memory of ``FairClassifier.fit`` grow, one size at a time around a base case.
+
+Slopes are fitted to the logarithms over the upper half of the points: 1 is proportional, 0 flat. Each comes with the
+range in which its explanation holds, and the table says whether it was met. Times are medians of rounds in which all
+points of a curve take turns; memory is what a forked process needs at its peak, beyond what it held before the call
+(Linux with glibc only).
+
+    python benchmarks/growth.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import resource
+from collections.abc import Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+from memory import resident_mib
+from threadpoolctl import threadpool_limits
+from work import CORES, RESULTS, Array, Call, Work, console, cores, dense_rows, keep, medians, show, shown
+
+import surefair as sf
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+BASE = Work("base", "demographic_parity", d=14, replicates=200, constraint_rows=1_000, rows=50_000)
+PENALTY = {"criterion": "false_positive_rate"}
+MANY = {"d": 32, "rows": 5_000}  # with 20 groups, 14 coefficients would all be fixed; fewer rows save time
+GROUPS = (2, 3, 5, 10, 20)
+TIME, MEMORY = "#D55E00", "#0072B2"
+
+
+class Curve(NamedTuple):
+    """One size that varies, and why time grows with it as it does."""
+
+    name: str
+    size: str  # a field of Work, or an argument of ``fitting``
+    values: tuple[int, ...]
+    low: float  # the slopes that the explanation allows
+    high: float
+    why: str
+    others: dict[str, Any] = {}  # noqa: RUF012  what else differs from the base case
+    rounds: int = 15
+
+
+CURVES = [
+    Curve(
+        "rows", "rows", (6_250, 12_500, 25_000, 50_000, 100_000, 200_000), 0.8, 1.1,
+        "Every row costs the same; setting up on D' is paid once and makes small fits dearer by the row.",
+    ),
+    Curve(
+        "coefficients", "d", (8, 16, 32, 64, 128, 256, 512), 0.9, 2.0,
+        "With few, the sigmoid hides the rest; the replicates' work is linear; with many, whitening a row, quadratic "
+        "but done once for all replicates, and setting up begin to show.",
+        {"constraint_rows": 5_120},  # ten per coefficient, or rows are scaled, not whitened
+        rounds=5,
+    ),
+    Curve(
+        "replicates", "replicates", (25, 50, 100, 200, 400, 800), 0.7, 1.1,
+        "Checking and whitening rows, and setting up, are shared: with few replicates they weigh, with many each "
+        "costs the same.",
+    ),
+    Curve(
+        "rows of D', slab", "constraint_rows", (250, 500, 1_000, 2_000, 4_000, 8_000), -0.2, 0.3,
+        "A slab keeps one vector of D' whatever its rows; only setting up sees them.",
+    ),
+    Curve(
+        "rows of D', penalty", "constraint_rows", (250, 500, 1_000, 2_000, 4_000), 0.5, 2.0,
+        "Most rows of D' are certified not to change sides; the more there are, the sooner a certificate runs out, "
+        "mostly in the first rows, and the more a new one costs.",
+        PENALTY,
+        rounds=5,
+    ),
+    Curve(
+        "groups, slabs, tolerance 0", "groups", GROUPS, -0.2, 0.3,
+        "Each row is reduced once, for all replicates, to what lies in all slabs.",
+        MANY,
+    ),
+    Curve(
+        "groups, slabs, tolerance 0.02", "groups", GROUPS, 0.3, 2.0,
+        "Two groups make one slab, and projecting is clipping; with more, an active-set method projects every "
+        "replicate by itself at every row, and its work grows with the slabs.",
+        {**MANY, "tolerance": 0.02},
+        rounds=5,
+    ),
+    Curve(
+        "groups, penalty", "groups", GROUPS, 0.5, 2.0,
+        "Every group adds a term, and every pair of terms an entry to the matrix of the implicit step: linear at "
+        "first, then steeper.",
+        {**MANY, **PENALTY},
+        rounds=3,
+    ),
+    Curve(
+        "threads", "threads", (1, 2), -1.0, -0.3,
+        "Replicates are shared out; checking, whitening and setting up stay on one thread.",
+    ),
+]  # fmt: skip
+
+
+def fitting(groups: int = 2, tolerance: float = 0.0, threads: int = 1, **sizes: Any) -> Call:
+    """A fit of the base case with other sizes, ready to be called; with an argument, on the first so many rows."""
+    work = BASE._replace(**sizes)
+    X, y, z = rows(work, work.rows, groups, seed=1)
+    apart = rows(work, work.constraint_rows, groups, seed=2)
+    clf = sf.FairClassifier(
+        work.criterion, tolerance=tolerance, n_replicates=work.replicates, random_state=0, n_jobs=threads
+    )
+
+    def fit(n: int = work.rows) -> None:
+        with cores(threads):
+            clf.fit(X[:n], y[:n], sensitive_features=z[:n], constraint_set=apart)
+
+    return fit
+
+
+def rows(work: Work, n: int, groups: int, seed: int) -> tuple[Array, Array, Array]:
+    """Rows whose group leans on as many features as there are groups."""
+    X, y, _ = dense_rows(work, n, seed)
+    leaning = X[:, :groups]
+    return X, y, (leaning + np.random.default_rng(10 + seed).normal(size=leaning.shape)).argmax(axis=1)
+
+
+def peak_mib(fit: Call) -> float:
+    """MiB that a fit needs at its peak beyond those held before, in a process of its own; small fits load the code."""
+    fit(100)
+    context = get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+
+    def child() -> None:
+        fit(100)
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # free memory that is still held would be used first, and not be seen
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        before = resident_mib()
+        fit()
+        theirs.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before)
+
+    process = context.Process(target=child)
+    process.start()
+    theirs.close()
+    needed = ours.recv()
+    process.join()
+    return needed
+
+
+def measure(curve: Curve) -> Iterator[dict[str, object]]:
+    """Seconds and MiB at every point of a curve."""
+    calls = {value: fitting(**curve.others, **{curve.size: value}) for value in curve.values}
+    needed = {value: peak_mib(call) for value, call in calls.items()}
+    for value, took in medians(calls, curve.rounds).items():
+        yield {"against": curve.name, "value": value, "seconds": took, "MiB": needed[value]}
+
+
+def slope(points: list[dict[str, Any]]) -> float:
+    """Slope of log seconds over the upper half of the points, two at least."""
+    upper = points[-max(2, (len(points) + 1) // 2) :]
+    return float(np.polyfit(*(np.log([point[key] for point in upper]) for key in ("value", "seconds")), 1)[0])
+
+
+def explained(curve: Curve, points: list[dict[str, Any]]) -> dict[str, object]:
+    """Slope of a curve, and whether the explanation allows it."""
+    found = slope(points)
+    return {
+        "time_against": curve.name,
+        "slope": found,
+        "explained": f"{curve.low:g} to {curve.high:g}",
+        "holds": "yes" if curve.low <= found <= curve.high else "NO",
+        "why": curve.why,
+    }
+
+
+def ends(curve: Curve, points: list[dict[str, Any]]) -> dict[str, object]:
+    """First and last point of a curve."""
+    first, last = points[0], points[-1]
+    return {
+        "against": curve.name,
+        "from": first["value"],
+        "to": last["value"],
+        "seconds_from": first["seconds"],
+        "seconds_to": last["seconds"],
+        "MiB_from": first["MiB"],
+        "MiB_to": last["MiB"],
+    }
+
+
+def draw(found: list[tuple[Curve, list[dict[str, Any]]]]) -> None:
+    """One panel per curve: seconds on the left, MiB on the right, each on one scale for all panels."""
+    figure, axes = plt.subplots(-(-len(found) // 3), 3, figsize=(8.5, 7.0), layout="constrained", sharey=True)
+    all_needed = [point["MiB"] for _, points in found for point in points]
+    for i, (ax, (curve, points)) in enumerate(zip(axes.flat, found, strict=False)):
+        sizes, took, needed = ([point[key] for point in points] for key in ("value", "seconds", "MiB"))
+        right = ax.twinx()
+        right.loglog(sizes, needed, "s:", color=MEMORY, markersize=3)
+        right.set_ylim(min(all_needed) / 2, 2 * max(all_needed))
+        right.minorticks_off()
+        ax.loglog(sizes, took, "o-", color=TIME, markersize=4)
+        ax.set_title(f"{curve.name}: slope {slope(points):.2f}", loc="left", fontsize=8.5)
+        ax.minorticks_off()
+        ax.set_xticks(sizes, [shown(size) for size in sizes], fontsize=7, rotation=30)
+        ax.grid(axis="y", color="0.9")
+        for side, colour in ((ax, TIME), (right, MEMORY)):
+            side.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            side.tick_params(axis="y", labelsize=8, labelcolor=colour, length=0)
+            side.spines[["top", "left", "right"]].set_visible(False)
+        if i % 3 == 0:
+            ax.set_ylabel("seconds", color=TIME, fontsize=8)
+        if i % 3 == 2:
+            right.set_ylabel("MiB at the peak", color=MEMORY, fontsize=8)
+        else:
+            right.set_yticklabels([])
+    for ax in axes.flat[len(found) :]:
+        ax.set_axis_off()
+    figure.savefig(RESULTS / "bench_growth.png", dpi=150)
+
+
+def main() -> None:
+    """Measure, print, keep, draw."""
+    found = {}
+    with cores(1), threadpool_limits(1):
+        for curve in CURVES:
+            if curve.size != "threads" or max(curve.values) <= len(CORES):
+                with console.status(curve.name):
+                    found[curve.name] = curve, list(measure(curve))
+    slopes = [explained(*one) for one in found.values()]
+    spans = [ends(*one) for one in found.values()]
+    show("How the time of a fit grows", slopes)
+    show("From the smallest to the largest", spans)
+    keep("growth", rows=slopes, ends=spans, points=[point for _, points in found.values() for point in points])
+    draw(list(found.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from surefair.criteria import Criterion, Slabs, get_criterion
 from surefair.encoding import Census, Groups, Levels, mapped, together
-from surefair.fits import Fit, Problem, Rows, begin, fit_all
+from surefair.fits import Fit, Problem, Rows, begin, check_dense, fit_all
 from surefair.intervals import (
     METHODS,
     SOURCES,
@@ -57,6 +57,7 @@ from surefair.streams import (
     with_intersection,
 )
 
+DTYPES = ["float64", "float32"]
 DIVERGED = "the fit or some replicates diverged: the step is too large for this problem"
 
 
@@ -101,6 +102,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     feature_map : transformer or None, default=None
         Any scikit-learn transformer φ of arrays that needs no labels, for example ``RBFSampler``, for a classifier
         that is linear in φ(x). A clone of it is fitted on the constraint set and then kept.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of what is kept of every replicate while rows are learnt from. DOCCOST
 
     Attributes
     ----------
@@ -146,6 +149,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sharpness: float | None = None,
         intersections: bool = False,
         feature_map: Any = None,
+        dtype: str = "float64",
     ) -> None:
         self.criterion = criterion
         self.loss = loss
@@ -162,6 +166,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.sharpness = sharpness
         self.intersections = intersections
         self.feature_map = feature_map
+        self.dtype = dtype
 
     _fit: Fit | None
     _waiting: Rows | None  # the first rows of a stream, while D' fills
@@ -516,6 +521,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Check parameters and the first rows; set classes_, the groups, the seed and the features' names."""
         self._check_parameters()
         values, labels, apart = self._check_features(X, reset=True), self._check_labels(y), None
+        check_dense(values, self.dtype)
         self._census = self._waiting = self._fit = None
         columns = None if sensitive_features is None else self._columns(sensitive_features)
         if columns is not None:
@@ -568,6 +574,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"multiplier={self.multiplier!r} has negative weights, with which the implicit penalty step of "
                 "step_size='auto' is not defined. Use 'two_point', 'exponential' or 'poisson'."
+            )
+        one_of(self.dtype, DTYPES, "dtype")
+        if penalised and self.dtype != "float64":
+            raise ValueError(
+                f"dtype={self.dtype!r} is for criteria that constrain; received {get_criterion(self.criterion).name!r}, "
+                "which penalises: on which side of its kinks a replicate is takes double precision to tell. Use "
+                "dtype='float64', or a criterion such as 'demographic_parity'."
             )
         for name in ("fit_intercept", "intersections"):
             if not isinstance(getattr(self, name), bool | np.bool_):
@@ -708,6 +721,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             n_replicates=int(params["n_replicates"]),
             multipliers=Multipliers(params["multiplier"], self.seed_),
             fit_intercept=bool(params["fit_intercept"]),
+            dtype=params["dtype"],
             feature_map=params["feature_map"],
             params=params,
         )

@@ -37,6 +37,8 @@ class Settings:
         Step for step as in the paper where false. Where true, steps that a stiff row, ridge or penalty would overshoot
         are shortened as an implicit step shortens them: the step η becomes η / (1 + η (h‖x‖² + κ)) with h the loss's
         largest curvature, and the penalty step is exactly implicit.
+    dtype : {"float64", "float32"}
+        Numbers that a learner under slabs keeps of dense rows; others keep double precision.
     """
 
     loss: Loss
@@ -48,6 +50,7 @@ class Settings:
     multipliers: Multipliers
     start: FloatArray
     robust: bool
+    dtype: str = "float64"
 
     @property
     def damping(self) -> float:

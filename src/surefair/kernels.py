@@ -173,6 +173,16 @@ def draw_words(law: int, seed: int, first_row: int, first_column: int, words: An
                 words[i, word] = np.uint32(drawn[word % 4, word // 4])
 
 
+@intrinsic
+def _bit(typing_context, word, b):  # type: ignore[no-untyped-def]
+    """Bit b of a word, in 32 bits throughout: numba itself would widen them."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.and_(builder.lshr(*args), args[0].type(1))
+
+    return types.int32(types.int32, types.int32), codegen
+
+
 @inlined
 def draw_moves(law: int, step: float, damp: float, words: Any, i: int, has_fit: bool, move: Any) -> None:
     """Fill move (columns,) with the steps of row i of words, ηV / (1 + ηV damp); the fit, V = 1, may come first.
@@ -184,8 +194,12 @@ def draw_moves(law: int, step: float, damp: float, words: Any, i: int, has_fit: 
         most = number(2.0 * step / (1.0 + damp * (2.0 * step)))
         for low in range(0, len(move), 32):
             word, part = np.int32(words[i, low // 32]), move[low : low + 32]
-            for b in range(len(part)):
-                part[b] = most * number((word >> np.int32(b)) & np.int32(1))
+            if move.itemsize == 4:
+                for b in range(len(part)):
+                    part[b] = most * number(_bit(word, np.int32(b)))  # type: ignore[call-arg]
+            else:
+                for b in range(len(part)):
+                    part[b] = most * number((word >> np.int32(b)) & np.int32(1))
     else:
         V = np.empty(len(move))
         for b in range(len(move)):
@@ -563,19 +577,19 @@ def dual_averaging(
     block, squares = np.zeros((BLOCK, wide), dtype=w.dtype), np.empty(BLOCK)
     pairs, basis_x = np.empty((BLOCK, BLOCK), dtype=w.dtype), np.empty((BLOCK, r), dtype=w.dtype)
     extra = len(scalars) - D - 1 if single else 0
-    owed, recent = scalars[extra], scalars[extra + 1 :]  # in single precision
+    recent = scalars[extra + 1 :]
     begun = len(waiting)
     for low in range(first, last, width):
         T = min(width, last - low)
         padded = -(-T // line) * line  # so that vectors come out even; the columns past T hold numbers nobody reads
-        w_, U_, s = _room_like(w, wide, padded), _room_like(w, wide, padded), _room_like(w, 4 + 4 * r, TILE).ravel()
+        w_, U_, s = _room_like(w, wide, padded), _room_like(w, wide, padded), _room_like(w, 3 + 4 * r, TILE).ravel()
         product, gain = _room_like(w, BLOCK, padded), _room_like(w, 2 * BLOCK, padded)
-        move = _room_like(w, 1, padded)[0]
+        move, owed = _room_like(w, 1, padded)[0], _room_like(w, 1, padded)
         words = _words(law, padded)
         _copy(w[:, low : low + T], w_)
         if single:
             _copy(recent[:, low : low + T], U_)
-            s[_FACES + r * _FACE :][:T] = owed[low : low + T]
+            _copy(scalars[extra : extra + 1, low : low + T], owed)
         else:
             _copy(U[:, low : low + T], U_)
         _copy(gains[:, low : low + T], gain)
@@ -606,7 +620,10 @@ def dual_averaging(
                 for before in range(k):
                     for b in range(padded):
                         product[k, b] += gain[2 * before, b] * pairs[before, k]
-                _enter(s, k, basis_x, normals, levels, gram, alpha, product, move)
+                if single:
+                    _enter_single(s, owed[0], k, basis_x, normals, levels, gram, alpha, product, move)
+                else:
+                    _enter(s, k, basis_x, normals, levels, gram, alpha, product, move)
                 if strong:
                     _fold_where_small(basis[:r], w_[:D], U_[:D], s, T)
                 _leave(s, k, basis_x, y[i], loss, move, gain)
@@ -623,7 +640,7 @@ def dual_averaging(
         _copy(w_, w[:, low : low + T])
         if single:
             _copy(U_, recent[:, low : low + T])
-            owed[low : low + T] = s[_FACES + r * _FACE :][:T]
+            _copy(owed, scalars[extra : extra + 1, low : low + T])
         else:
             _copy(U_, U[:, low : low + T])
         _copy(gain, gains[:, low : low + T])
@@ -656,7 +673,7 @@ def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int, squares: An
 def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
     """Fill pairs (4, 4) and basis_x (4, r) with products of the block's rows."""
     for k in range(BLOCK):
-        p0 = p1 = p2 = p3 = 0.0
+        p0 = p1 = p2 = p3 = block.dtype.type(0.0)
         for j in range(block.shape[1]):
             p0 += block[0, j] * block[k, j]
             p1 += block[1, j] * block[k, j]
@@ -664,7 +681,7 @@ def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
             p3 += block[3, j] * block[k, j]
         pairs[0, k], pairs[1, k], pairs[2, k], pairs[3, k] = p0, p1, p2, p3
     for f in range(basis_x.shape[1]):
-        p0 = p1 = p2 = p3 = 0.0
+        p0 = p1 = p2 = p3 = block.dtype.type(0.0)
         for j in range(basis.shape[1]):
             p0 += block[0, j] * basis[f, j]
             p1 += block[1, j] * basis[f, j]
@@ -710,8 +727,7 @@ def dual_averaging_sparse(
 
 
 # What a tile knows of each column besides w and U lies in one flat array s, TILE numbers apart, so that the compiler
-# sees which of them do not overlap: a, A, the margin, then, for each dimension of the slabs, β, t, C, c, and at the
-# end, in single precision, what a still owes: steps that were too small for it.
+# sees which of them do not overlap: a, A, the margin, and then, for each dimension of the slabs, β, t, C, c.
 _SUM, _MARGIN, _FACES, _FACE = TILE, 2 * TILE, 3 * TILE, 4 * TILE
 _DOT, _GIVEN, _OVER = TILE, 2 * TILE, 3 * TILE
 
@@ -754,11 +770,8 @@ def _enter(
         face = _FACES + f * _FACE
         for b in range(T):
             s[face + _OVER + b] = s[b] * s[face + _DOT + b] + s[face + b]
-    if s.itemsize == 4:
-        _enter_single(s, k, basis_x, normals, levels, gram, s.dtype.type(alpha), product, move)
-        return
     if r > 0:
-        overshoot(normals, levels, gram, s[_FACES : _FACES + r * _FACE].reshape(r, 4, TILE)[:, 3, :T])
+        overshoot(normals, levels, gram, s[_FACES:].reshape(r, 4, TILE)[:, 3, :T])
     for b in range(T):
         a, A = s[b], s[_SUM + b]
         s[_MARGIN + b] = a * product[k, b]
@@ -776,13 +789,16 @@ def _enter(
 
 @inlined
 def _enter_single(
-    s: Any, k: int, basis_x: Any, normals: Any, levels: Any, gram: Any, alpha: float, product: Any, move: Any
+    s: Any, owed: Any, k: int, basis_x: Any, normals: Any, levels: Any, gram: Any, alpha: float, product: Any, move: Any
 ) -> None:
-    """The same in single precision: β - c is found without β, which may be large, and a owes what it is too coarse for."""
+    """The same in single precision: β - c is found without β, which may be large; a owes what it is too coarse for."""
     T, r = len(move), basis_x.shape[1]
-    owed = _FACES + r * _FACE
+    for f in range(r):
+        face = _FACES + f * _FACE
+        for b in range(T):
+            s[face + _OVER + b] = s[b] * s[face + _DOT + b] + s[face + b]
     if r > 0:
-        _nearest(normals, levels, gram, s[_FACES:owed].reshape(r, 4, TILE)[:, 3, :T])
+        _nearest(normals, levels, gram, s[_FACES:].reshape(r, 4, TILE)[:, 3, :T])
     for f in range(r):
         face = _FACES + f * _FACE
         for b in range(T):
@@ -791,10 +807,10 @@ def _enter_single(
         a, A = s[b], s[_SUM + b]
         s[_MARGIN + b] = a * product[k, b]
         s[_SUM + b] = A + a
-        due = move[b] * alpha * a + s[owed + b]
+        due = move[b] * alpha * a + owed[b]
         left = a - due
         s[b] = left
-        s[owed + b] = due - (a - left)
+        owed[b] = due - (a - left)
     for f in range(r):
         face, x = _FACES + f * _FACE, basis_x[k, f]
         for b in range(T):
@@ -838,7 +854,7 @@ def _leave(s: Any, k: int, basis_x: Any, y: float, loss: int, move: Any, gain: A
 @compiled
 def _views(s: Any, r: int) -> tuple[Any, Any, Any, Any, Any]:
     """The numbers a, A (columns,) and β, t, C (r, columns) of a tile."""
-    faces = s[_FACES : _FACES + r * _FACE].reshape(r, 4, TILE)
+    faces = s[_FACES:].reshape(r, 4, TILE)
     return s[:TILE], s[_SUM : _SUM + TILE], faces[:, 0], faces[:, 1], faces[:, 2]
 
 
@@ -850,7 +866,7 @@ def _fold_single(
     flat = levels.max() == 0.0
     r = 0 if flat else len(basis)
     a, A, beta, t, C = _views(s, r)
-    over = s[_FACES : _FACES + r * _FACE].reshape(r, 4, TILE)[:, 3]
+    over = s[_FACES:].reshape(r, 4, TILE)[:, 3]
     rest = np.empty((r, T), dtype=w.dtype)
     for f in range(r):
         for b in range(T):

@@ -671,15 +671,18 @@ def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int, squares: An
 
 @inlined
 def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
-    """Fill pairs (4, 4) and basis_x (4, r) with products of the block's rows."""
-    for k in range(BLOCK):
-        p0 = p1 = p2 = p3 = block.dtype.type(0.0)
-        for j in range(block.shape[1]):
-            p0 += block[0, j] * block[k, j]
-            p1 += block[1, j] * block[k, j]
-            p2 += block[2, j] * block[k, j]
-            p3 += block[3, j] * block[k, j]
-        pairs[0, k], pairs[1, k], pairs[2, k], pairs[3, k] = p0, p1, p2, p3
+    """Fill pairs (4, 4), above its diagonal, and basis_x (4, r) with products of the block's rows."""
+    p01 = p02 = p03 = p12 = p13 = p23 = block.dtype.type(0.0)
+    for j in range(block.shape[1]):
+        x0, x1, x2, x3 = block[0, j], block[1, j], block[2, j], block[3, j]
+        p01 += x0 * x1
+        p02 += x0 * x2
+        p03 += x0 * x3
+        p12 += x1 * x2
+        p13 += x1 * x3
+        p23 += x2 * x3
+    pairs[0, 1], pairs[0, 2], pairs[0, 3] = p01, p02, p03
+    pairs[1, 2], pairs[1, 3], pairs[2, 3] = p12, p13, p23
     for f in range(basis_x.shape[1]):
         p0 = p1 = p2 = p3 = block.dtype.type(0.0)
         for j in range(basis.shape[1]):

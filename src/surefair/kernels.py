@@ -48,6 +48,29 @@ def inlined(function: F) -> F:
     return njit(forceinline=True, **OPTIONS)(function)  # type: ignore[no-any-return]
 
 
+@intrinsic
+def _lanes(typing_context, array):  # type: ignore[no-untyped-def]
+    """Numbers of the type of an array in a vector of 64 bytes, known to the compiler."""
+    lanes = 512 // array.dtype.bitwidth
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return context.get_constant(types.intp, lanes)
+
+    return types.intp(array), codegen
+
+
+@inlined
+def _single(array: Any) -> bool:
+    """Whether an array is in single precision; the compiler knows, and leaves out what is then not needed."""
+    return _lanes(array) == 16  # type: ignore[call-arg, no-any-return]
+
+
+@inlined
+def _whole(array: Any) -> int:
+    """Number of columns, in whole vectors, as the compiler is so told: it needs no loop for a rest."""
+    return array.shape[1] // _lanes(array) * _lanes(array)  # type: ignore[call-arg, no-any-return]
+
+
 # -- Exponential ----------------------------------------------------------------------------------------------------
 
 
@@ -194,7 +217,7 @@ def draw_moves(law: int, step: float, damp: float, words: Any, i: int, has_fit: 
         most = number(2.0 * step / (1.0 + damp * (2.0 * step)))
         for low in range(0, len(move), 32):
             word, part = np.int32(words[i, low // 32]), move[low : low + 32]
-            if move.itemsize == 4:
+            if _single(move):
                 for b in range(len(part)):
                     part[b] = most * number(_bit(word, np.int32(b)))  # type: ignore[call-arg]
             else:
@@ -279,12 +302,12 @@ def _turn(A: Any, out: Any) -> None:
 
 @inlined
 def _products(X: Any, theta: Any, out: Any) -> None:
-    """Fill out (4, columns) with the products of 4 rows with θ (D, columns); D is a multiple of 4.
+    """Fill out (4, columns) with the products of 4 rows with θ (D, columns); D is a multiple of 4, columns are padded.
 
     One product is added after the other: with a sum of two products the compiler may round either of them first, and
     need not choose alike in every loop. What is read is read before anything is written, or it would be read again.
     """
-    D, T = theta.shape
+    D, T = theta.shape[0], _whole(theta)
     out[:] = 0.0
     for j in range(0, D, 4):
         a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
@@ -314,7 +337,7 @@ def _products(X: Any, theta: Any, out: Any) -> None:
 @inlined
 def _add_rows(X: Any, gain: Any, which: int, theta: Any) -> None:
     """Add to θ (D, columns) 4 rows times every other row of gain, one after the other; D is a multiple of 4."""
-    D, T = theta.shape
+    D, T = theta.shape[0], _whole(theta)
     for j in range(0, D, 4):
         a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
         b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
@@ -366,7 +389,7 @@ def _room(n_rows: int, n_columns: int) -> Any:
 @compiled
 def _room_like(a: Any, n_rows: int, n_columns: int) -> Any:
     """The same for numbers of the type of a; rows of whole cache lines are of 8 columns, or 16 in single precision."""
-    line = 64 // a.itemsize
+    line: int = _lanes(a)  # type: ignore[call-arg]
     flat = np.zeros(n_rows * n_columns + line, dtype=a.dtype)
     skip = -(flat.ctypes.data // a.itemsize) % line
     return flat[skip : skip + n_rows * n_columns].reshape(n_rows, n_columns)
@@ -571,9 +594,10 @@ def dual_averaging(
     large for long: U grows at folds only, and what it gains between them is in the last D rows of ``scalars``; before
     these comes the rounding that a still owes; and after a fold w lies within the slabs, and β has the rest.
     """
-    (n, D), flat, single = X.shape, levels.max() == 0.0, w.itemsize == 4
+    (n, D), flat, single = X.shape, levels.max() == 0.0, _single(w)
     r = 0 if flat else len(basis)
-    wide, width, line = -(-D // BLOCK) * BLOCK, _tile(last - first, TILE), 64 // w.itemsize
+    wide, width = -(-D // BLOCK) * BLOCK, _tile(last - first, TILE)
+    line: int = _lanes(w)  # type: ignore[call-arg]
     block, squares = np.zeros((BLOCK, wide), dtype=w.dtype), np.empty(BLOCK)
     pairs, basis_x = np.empty((BLOCK, BLOCK), dtype=w.dtype), np.empty((BLOCK, r), dtype=w.dtype)
     extra = len(scalars) - D - 1 if single else 0
@@ -835,7 +859,7 @@ def _leave(s: Any, k: int, basis_x: Any, y: float, loss: int, move: Any, gain: A
     T, number = len(move), s.dtype.type
     sign, one, two = number(y), number(1.0), number(2.0)
     if loss == LOG_LOSS:  # one division for the slope of the loss and for 1 / a
-        if s.itemsize == 4:
+        if _single(s):
             for b in range(T):
                 s[_MARGIN + b] = sign * move[b] / ((one + exponential_single(sign * s[_MARGIN + b])) * s[b])
         else:
@@ -862,9 +886,7 @@ def _views(s: Any, r: int) -> tuple[Any, Any, Any, Any, Any]:
 
 
 @compiled
-def _fold_single(
-    basis: Any, normals: Any, levels: Any, gram: Any, w: Any, recent: Any, s: Any, T: int, U: Any
-) -> None:
+def _fold_single(basis: Any, normals: Any, levels: Any, gram: Any, w: Any, recent: Any, s: Any, T: int, U: Any) -> None:
     """Fold in single precision: w keeps to the slabs, β keeps what they cut off, U takes in what it gained of late."""
     flat = levels.max() == 0.0
     r = 0 if flat else len(basis)

@@ -62,7 +62,7 @@ def _lanes(typing_context, array):  # type: ignore[no-untyped-def]
 @inlined
 def _single(array: Any) -> bool:
     """Whether an array is in single precision; the compiler knows, and leaves out what is then not needed."""
-    return _lanes(array) == 16  # type: ignore[call-arg, no-any-return]
+    return _lanes(array) == 16  # type: ignore[call-arg]
 
 
 @inlined
@@ -135,7 +135,7 @@ def _single_power(typing_context, shifted):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def exponential_single(x: float) -> float:
+def exponential_single(x: Any) -> Any:
     """The same in single precision throughout, clipped to exp(±87), by a Taylor polynomial of degree 7."""
     single = np.float32
     x = min(max(single(x), single(-87.0)), single(87.0))
@@ -150,7 +150,7 @@ def exponential_single(x: float) -> float:
     p = p * r + single(0.5)
     p = p * r + single(1.0)
     p = p * r + single(1.0)
-    return p * _single_power(shifted)  # type: ignore[call-arg, no-any-return]
+    return p * _single_power(shifted)  # type: ignore[call-arg]
 
 
 # -- Multipliers ----------------------------------------------------------------------------------------------------

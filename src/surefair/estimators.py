@@ -777,7 +777,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.dtype != "float32"
         return tags
 
 

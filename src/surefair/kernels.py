@@ -926,8 +926,9 @@ def _fold_single(basis: Any, normals: Any, levels: Any, gram: Any, w: Any, recen
 @compiled
 def _fold_where_small(basis: Any, w: Any, U: Any, s: Any, T: int) -> None:
     """Fold the columns whose a has all but vanished."""
+    small = 0.25 if _single(w) else 1e-3  # a large w and U with a small difference cost digits
     for b in range(T):
-        if abs(s[b]) < 1e-3:
+        if abs(s[b]) < small:
             _fold(basis, w, U, *_views(s, len(basis)), b, b + 1)
 
 

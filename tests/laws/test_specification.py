@@ -37,7 +37,7 @@ def test_step_equals_reference_step_past_every_edge(problem, criterion, loss, ro
     assert_close(p.mean(), p.learner.mean(p.reference_state()), ROUNDING)
 
 
-SINGLE = 1e-5  # a rounding of 6e-8 at each of some hundred rows
+SINGLE = 1e-4  # a rounding of 6e-8, at every row, of iterates that may be far larger than their mean
 
 
 @pytest.mark.parametrize("name", ["demographic_parity", None])

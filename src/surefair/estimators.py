@@ -103,11 +103,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Any scikit-learn transformer φ of arrays that needs no labels, for example ``RBFSampler``, for a classifier
         that is linear in φ(x). A clone of it is fitted on the constraint set and then kept.
     dtype : {"float64", "float32"}, default="float64"
-        Precision of what is kept of every replicate while rows are learnt from. "float32" takes about 0.6 of
-        the time and half the memory of the state, for dense rows and criteria that constrain (or None). It moves
-        coefficients and the ends of intervals by about 1e-4 of a bootstrap standard deviation after 20,000 rows and
-        1e-3 after a million; long sums and all that is asked of a fit stay in double precision. Use it where there
-        are many replicates or features; keep "float64" where results are to agree to more than four digits.
+        Precision of what is kept of every replicate while rows are learnt from. "float32" takes 0.6 to 0.7 of the
+        time, not less memory, for dense rows and criteria that constrain (or None). It moves coefficients, of the fit
+        and of replicates, by about 1e-4 of a bootstrap standard deviation after 20,000 rows and 1e-3 after a million;
+        long sums and all that is asked of a fit stay in double precision. Use it where there are many replicates or
+        features; keep "float64" where results are to agree to more digits than that.
 
     Attributes
     ----------

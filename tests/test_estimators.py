@@ -101,6 +101,7 @@ ONE_PASS = "weights are lengths of steps, and no one pass (nor SGDClassifier's) 
         FairClassifier(criterion=None, loss="squared_error", n_replicates=5),
         FairClassifier(step_size=DECAY, n_replicates=5),
         FairClassifier(feature_map=MaxAbsScaler(), n_replicates=5),
+        FairClassifier(n_replicates=5, dtype="float32"),
     ],
     expected_failed_checks=lambda clf: {
         "check_sample_weight_equivalence_on_dense_data": ONE_PASS,

@@ -187,6 +187,7 @@ def _params(params: dict[str, Any]) -> dict[str, Any]:
 def _looked_up(params: dict[str, Any]) -> dict[str, Any]:
     """Constructor parameters from JSON."""
     step_size = params["step_size"]
+    params = {"dtype": "float64"} | params  # which older files do not have
     return params | {"step_size": PolynomialDecay(**step_size) if isinstance(step_size, dict) else step_size}
 
 

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from surefair.criteria import Criterion, Slabs, get_criterion
 from surefair.encoding import Census, Groups, Levels, mapped, together
-from surefair.fits import Fit, Problem, Rows, begin, fit_all
+from surefair.fits import Fit, Problem, Rows, begin, check_dense, fit_all
 from surefair.intervals import (
     METHODS,
     SOURCES,
@@ -57,6 +57,7 @@ from surefair.streams import (
     with_intersection,
 )
 
+DTYPES = ["float64", "float32"]
 DIVERGED = "the fit or some replicates diverged: the step is too large for this problem"
 
 
@@ -101,6 +102,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     feature_map : transformer or None, default=None
         Any scikit-learn transformer φ of arrays that needs no labels, for example ``RBFSampler``, for a classifier
         that is linear in φ(x). A clone of it is fitted on the constraint set and then kept.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of what is kept of every replicate while rows are learnt from. "float32" takes 0.6 to 0.7 of the
+        time, not less memory, for dense rows and criteria that constrain (or None). It moves coefficients, of the fit
+        and of replicates, by about 1e-4 of a bootstrap standard deviation after 20,000 rows and 1e-3 after a million;
+        long sums and all that is asked of a fit stay in double precision. Use it where there are many replicates or
+        features; keep "float64" where results are to agree to more digits than that.
 
     Attributes
     ----------
@@ -146,6 +153,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sharpness: float | None = None,
         intersections: bool = False,
         feature_map: Any = None,
+        dtype: str = "float64",
     ) -> None:
         self.criterion = criterion
         self.loss = loss
@@ -162,6 +170,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.sharpness = sharpness
         self.intersections = intersections
         self.feature_map = feature_map
+        self.dtype = dtype
 
     _fit: Fit | None
     _waiting: Rows | None  # the first rows of a stream, while D' fills
@@ -516,6 +525,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Check parameters and the first rows; set classes_, the groups, the seed and the features' names."""
         self._check_parameters()
         values, labels, apart = self._check_features(X, reset=True), self._check_labels(y), None
+        check_dense(values, self.dtype)
         self._census = self._waiting = self._fit = None
         columns = None if sensitive_features is None else self._columns(sensitive_features)
         if columns is not None:
@@ -568,6 +578,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"multiplier={self.multiplier!r} has negative weights, with which the implicit penalty step of "
                 "step_size='auto' is not defined. Use 'two_point', 'exponential' or 'poisson'."
+            )
+        one_of(self.dtype, DTYPES, "dtype")
+        if penalised and self.dtype != "float64":
+            raise ValueError(
+                f"dtype={self.dtype!r} is for criteria that constrain; received criterion={self.criterion!r}, which "
+                "penalises, and double precision is needed to tell on which side of a kink a replicate is. Use "
+                "dtype='float64', or a criterion such as 'demographic_parity'."
             )
         for name in ("fit_intercept", "intersections"):
             if not isinstance(getattr(self, name), bool | np.bool_):
@@ -708,6 +725,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             n_replicates=int(params["n_replicates"]),
             multipliers=Multipliers(params["multiplier"], self.seed_),
             fit_intercept=bool(params["fit_intercept"]),
+            dtype=params["dtype"],
             feature_map=params["feature_map"],
             params=params,
         )
@@ -759,7 +777,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.dtype != "float32"
         return tags
 
 

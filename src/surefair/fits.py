@@ -69,6 +69,7 @@ class Problem:
     n_replicates: int
     multipliers: Multipliers
     fit_intercept: bool
+    dtype: str
     feature_map: Any  # a scikit-learn transformer, or None
     params: dict[str, Any]  # the constructor's parameters, of which all this was made
 
@@ -180,6 +181,7 @@ def begin(problem: Problem, constraint_set: Rows) -> Fit:
     auto, (raw, y, _, weight) = problem.schedule is None, constraint_set
     feature_map = fitted_map(problem.feature_map, raw)
     X = with_ones(mapped(feature_map, raw), problem)
+    check_dense(X, problem.dtype)
     W = whitening(X, weight) if auto else np.ones(X.shape[1])
     moved = change_coordinates(X, W)
     form, start = _constrain(problem, constraint_set, moved), np.zeros(X.shape[1])
@@ -215,7 +217,17 @@ def _settings(problem: Problem, start: FloatArray) -> Settings:
         multipliers=problem.multipliers,
         start=start,
         robust=problem.schedule is None,
+        dtype=problem.dtype,
     )
+
+
+def check_dense(X: Any, dtype: str) -> None:
+    """Refuse sparse rows in single precision."""
+    if dtype == "float32" and is_sparse(X):
+        raise ValueError(
+            f"dtype='float32' is for dense rows; received a sparse matrix of shape {X.shape}, whose lazy bookkeeping "
+            "needs double precision. Use dtype='float64', or make the rows dense with X.toarray()."
+        )
 
 
 def _relative(weight: FloatArray, k: int, total: float) -> tuple[FloatArray | float, float]:

@@ -48,6 +48,29 @@ def inlined(function: F) -> F:
     return njit(forceinline=True, **OPTIONS)(function)  # type: ignore[no-any-return]
 
 
+@intrinsic
+def _lanes(typing_context, array):  # type: ignore[no-untyped-def]
+    """Numbers of the type of an array in a vector of 64 bytes, known to the compiler."""
+    lanes = 512 // array.dtype.bitwidth
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return context.get_constant(types.intp, lanes)
+
+    return types.intp(array), codegen
+
+
+@inlined
+def _single(array: Any) -> bool:
+    """Whether an array is in single precision; the compiler knows, and leaves out what is then not needed."""
+    return _lanes(array) == 16  # type: ignore[call-arg]
+
+
+@inlined
+def _whole(array: Any) -> int:
+    """Number of columns, in whole vectors, as the compiler is so told: it needs no loop for a rest."""
+    return array.shape[1] // _lanes(array) * _lanes(array)  # type: ignore[call-arg, no-any-return]
+
+
 # -- Exponential ----------------------------------------------------------------------------------------------------
 
 
@@ -99,6 +122,37 @@ def exponential(x: float) -> float:
     return p * _double_of_bits(bits)
 
 
+@intrinsic
+def _single_power(typing_context, shifted):  # type: ignore[no-untyped-def]
+    """2ⁿ in single precision, where the last bits of ``shifted`` are the integer n."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        whole = context.get_value_type(types.int32)
+        biased = builder.add(builder.bitcast(args[0], whole), whole(127))
+        return builder.bitcast(builder.shl(biased, whole(23)), context.get_value_type(types.float32))
+
+    return types.float32(types.float32), codegen
+
+
+@compiled
+def exponential_single(x: Any) -> Any:
+    """The same in single precision throughout, clipped to exp(±87), by a Taylor polynomial of degree 7."""
+    single = np.float32
+    x = min(max(single(x), single(-87.0)), single(87.0))
+    shifted = x * single(1.4426950408889634) + single(12582912.0)  # 1.5 · 2²³
+    n = shifted - single(12582912.0)
+    r = (x - n * single(0.693359375)) + n * single(2.12194440e-4)
+    p = single(1.0 / 5040.0)
+    p = p * r + single(1.0 / 720.0)
+    p = p * r + single(1.0 / 120.0)
+    p = p * r + single(1.0 / 24.0)
+    p = p * r + single(1.0 / 6.0)
+    p = p * r + single(0.5)
+    p = p * r + single(1.0)
+    p = p * r + single(1.0)
+    return p * _single_power(shifted)  # type: ignore[call-arg]
+
+
 # -- Multipliers ----------------------------------------------------------------------------------------------------
 
 
@@ -142,24 +196,40 @@ def draw_words(law: int, seed: int, first_row: int, first_column: int, words: An
                 words[i, word] = np.uint32(drawn[word % 4, word // 4])
 
 
+@intrinsic
+def _bit(typing_context, word, b):  # type: ignore[no-untyped-def]
+    """Bit b of a word, in 32 bits throughout: numba itself would widen them."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.and_(builder.lshr(*args), args[0].type(1))
+
+    return types.int32(types.int32, types.int32), codegen
+
+
 @inlined
 def draw_moves(law: int, step: float, damp: float, words: Any, i: int, has_fit: bool, move: Any) -> None:
     """Fill move (columns,) with the steps of row i of words, ηV / (1 + ηV damp); the fit, V = 1, may come first.
 
     The columns are a multiple of 4.
     """
+    number = move.dtype.type
     if law == TWO_POINT:
-        most = 2.0 * step / (1.0 + damp * (2.0 * step))
+        most = number(2.0 * step / (1.0 + damp * (2.0 * step)))
         for low in range(0, len(move), 32):
             word, part = np.int32(words[i, low // 32]), move[low : low + 32]
-            for b in range(len(part)):
-                part[b] = most * np.float64((word >> np.int32(b)) & np.int32(1))
+            if _single(move):
+                for b in range(len(part)):
+                    part[b] = most * number(_bit(word, np.int32(b)))  # type: ignore[call-arg]
+            else:
+                for b in range(len(part)):
+                    part[b] = most * number((word >> np.int32(b)) & np.int32(1))
     else:
+        V = np.empty(len(move))
         for b in range(len(move)):
-            move[b] = (np.float64(words[i, b]) + 0.5) * 2.0**-32
-        _transform(law, move)
+            V[b] = (np.float64(words[i, b]) + 0.5) * 2.0**-32
+        _transform(law, V)
         for b in range(len(move)):
-            move[b] = step * move[b] / (1.0 + damp * (step * move[b]))
+            move[b] = step * V[b] / (1.0 + damp * (step * V[b]))
     if has_fit:
         move[0] = step / (1.0 + damp * step)
 
@@ -232,12 +302,12 @@ def _turn(A: Any, out: Any) -> None:
 
 @inlined
 def _products(X: Any, theta: Any, out: Any) -> None:
-    """Fill out (4, columns) with the products of 4 rows with θ (D, columns); D is a multiple of 4.
+    """Fill out (4, columns) with the products of 4 rows with θ (D, columns); D is a multiple of 4, columns are padded.
 
     One product is added after the other: with a sum of two products the compiler may round either of them first, and
     need not choose alike in every loop. What is read is read before anything is written, or it would be read again.
     """
-    D, T = theta.shape
+    D, T = theta.shape[0], _whole(theta)
     for k in range(4):
         for b in range(T):
             out[k, b] = 0.0
@@ -269,7 +339,7 @@ def _products(X: Any, theta: Any, out: Any) -> None:
 @inlined
 def _add_rows(X: Any, gain: Any, which: int, theta: Any) -> None:
     """Add to θ (D, columns) 4 rows times every other row of gain, one after the other; D is a multiple of 4."""
-    D, T = theta.shape
+    D, T = theta.shape[0], _whole(theta)
     for j in range(0, D, 4):
         a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
         b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
@@ -322,6 +392,15 @@ def _room(n_rows: int, n_columns: int) -> Any:
     """Zeros (rows, columns), the first at the start of a cache line; so are all rows of a multiple of 8 columns."""
     flat = np.zeros(n_rows * n_columns + 8)
     skip = -(flat.ctypes.data // 8) % 8
+    return flat[skip : skip + n_rows * n_columns].reshape(n_rows, n_columns)
+
+
+@compiled
+def _room_like(a: Any, n_rows: int, n_columns: int) -> Any:
+    """The same for numbers of the type of a; rows of whole cache lines are of 8 columns, or 16 in single precision."""
+    line: int = _lanes(a)  # type: ignore[call-arg]
+    flat = np.zeros(n_rows * n_columns + line, dtype=a.dtype)
+    skip = -(flat.ctypes.data // a.itemsize) % line
     return flat[skip : skip + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
@@ -391,12 +470,22 @@ def overshoot(normals: Any, levels: Any, gram: Any, p: Any) -> None:
     active-set method of Goldfarb and Idnani: start from p itself, take in the slab that is left furthest, let go of
     those that no longer push.
     """
+    _project(normals, levels, gram, p, False)
+
+
+@inlined
+def _project(normals: Any, levels: Any, gram: Any, p: Any, nearest: bool) -> None:
+    """Replace each column of p by the nearest point of all slabs, or by what it has to give up to reach it."""
     S, r = normals.shape
     if levels.max() == 0.0:
+        for j in range(r if nearest else 0):
+            p[j] = 0.0
         return
     if r == 1:
+        level = p.dtype.type(levels[0])
         for b in range(p.shape[1]):
-            p[0, b] -= min(max(p[0, b], -levels[0]), levels[0])
+            near = min(max(p[0, b], -level), level)
+            p[0, b] = near if nearest else p[0, b] - near
         return
     u, q, which, sign = np.empty(r), np.empty(S), np.empty(r, dtype=np.int64), np.empty(r)
     push, share, factor = np.empty(r + 1), np.empty(r + 1), np.empty((r, r))
@@ -452,9 +541,10 @@ def overshoot(normals: Any, levels: Any, gram: Any, p: Any) -> None:
                 share[i] += sign[i] * normals[which[i], j] * p[j, b]
         _solve(factor, n_active, share)
         for j in range(r):
-            p[j, b] = 0.0
+            given = 0.0
             for i in range(n_active):
-                p[j, b] += share[i] * sign[i] * normals[which[i], j]
+                given += share[i] * sign[i] * normals[which[i], j]
+            p[j, b] = p[j, b] - given if nearest else given
 
 
 @compiled
@@ -508,21 +598,33 @@ def dual_averaging(
     Blocks end where the row number is a multiple of 4, wherever batches end: the rows of a block begun are ``waiting``
     (their number, D) for the rest of it, with their ``gains`` (8, columns): of each, the multiples of it that w and
     that U will gain. Returns the number of rows that wait in the end.
+
+    Everything but U, normals, levels and gram may be in single precision. Then nothing small is added to something
+    large for long: U grows at folds only, and what it gains between them is in the last D rows of ``scalars``; before
+    these comes the rounding that a still owes; and after a fold w lies within the slabs, and β has the rest.
     """
-    (n, D), flat = X.shape, levels.max() == 0.0
+    (n, D), flat, single = X.shape, levels.max() == 0.0, _single(w)
     r = 0 if flat else len(basis)
     wide, width = -(-D // BLOCK) * BLOCK, _tile(last - first, TILE)
-    block, squares, pairs = np.zeros((BLOCK, wide)), np.empty(BLOCK), np.empty((BLOCK, BLOCK))
-    basis_x = np.empty((BLOCK, r))
+    line: int = _lanes(w)  # type: ignore[call-arg]
+    block, squares = np.zeros((BLOCK, wide), dtype=w.dtype), np.empty(BLOCK)
+    pairs, basis_x = np.empty((BLOCK, BLOCK), dtype=w.dtype), np.empty((BLOCK, r), dtype=w.dtype)
+    extra = len(scalars) - D - 1 if single else 0
+    recent = scalars[extra + 1 :]
     begun = len(waiting)
     for low in range(first, last, width):
         T = min(width, last - low)
-        padded = -(-T // 8) * 8  # so that vectors come out even; the columns past T hold numbers nobody reads
-        w_, U_, s = _room(wide, padded), _room(wide, padded), _room(3 + 4 * r, TILE).ravel()
-        product, gain, move = _room(BLOCK, padded), _room(2 * BLOCK, padded), _room(1, padded)[0]
+        padded = -(-T // line) * line  # so that vectors come out even; the columns past T hold numbers nobody reads
+        w_, U_, s = _room_like(w, wide, padded), _room_like(w, wide, padded), _room_like(w, 3 + 4 * r, TILE).ravel()
+        product, gain = _room_like(w, BLOCK, padded), _room_like(w, 2 * BLOCK, padded)
+        move, owed = _room_like(w, 1, padded)[0], _room_like(w, 1, padded)
         words = _words(law, padded)
         _copy(w[:, low : low + T], w_)
-        _copy(U[:, low : low + T], U_)
+        if single:
+            _copy(recent[:, low : low + T], U_)
+            _copy(scalars[extra : extra + 1, low : low + T], owed)
+        else:
+            _copy(U[:, low : low + T], U_)
         _copy(gains[:, low : low + T], gain)
         _take(waiting, basis, flat, block, 0, squares)
         _unpack(scalars[: 2 + 3 * r, low : low + T], s)
@@ -551,7 +653,10 @@ def dual_averaging(
                 for before in range(k):
                     for b in range(padded):
                         product[k, b] += gain[2 * before, b] * pairs[before, k]
-                _enter(s, k, basis_x, normals, levels, gram, alpha, product, move)
+                if single:
+                    _enter_single(s, owed[0], k, basis_x, normals, levels, gram, alpha, product, move)
+                else:
+                    _enter(s, k, basis_x, normals, levels, gram, alpha, product, move)
                 if strong:
                     _fold_where_small(basis[:r], w_[:D], U_[:D], s, T)
                 _leave(s, k, basis_x, y[i], loss, move, gain)
@@ -561,9 +666,16 @@ def dual_averaging(
                 _add_block(block, gain, w_, U_)
                 begun = 0
             if (first_row + i) % FOLD == 0:
-                _fold(basis[:r], w_[:D], U_[:D], *_views(s, r), 0, padded)
+                if single:
+                    _fold_single(basis, normals, levels, gram, w_[:D], U_[:D], s, padded, U[:, low : low + T])
+                else:
+                    _fold(basis[:r], w_[:D], U_[:D], *_views(s, r), 0, padded)
         _copy(w_, w[:, low : low + T])
-        _copy(U_, U[:, low : low + T])
+        if single:
+            _copy(U_, recent[:, low : low + T])
+            _copy(owed, scalars[extra : extra + 1, low : low + T])
+        else:
+            _copy(U_, U[:, low : low + T])
         _copy(gain, gains[:, low : low + T])
         _pack(s, scalars[: 2 + 3 * r, low : low + T])
     return begun
@@ -592,17 +704,20 @@ def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int, squares: An
 
 @inlined
 def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
-    """Fill pairs (4, 4) and basis_x (4, r) with products of the block's rows."""
-    for k in range(BLOCK):
-        p0 = p1 = p2 = p3 = 0.0
-        for j in range(block.shape[1]):
-            p0 += block[0, j] * block[k, j]
-            p1 += block[1, j] * block[k, j]
-            p2 += block[2, j] * block[k, j]
-            p3 += block[3, j] * block[k, j]
-        pairs[0, k], pairs[1, k], pairs[2, k], pairs[3, k] = p0, p1, p2, p3
+    """Fill pairs (4, 4), above its diagonal, and basis_x (4, r) with products of the block's rows."""
+    p01 = p02 = p03 = p12 = p13 = p23 = block.dtype.type(0.0)
+    for j in range(block.shape[1]):
+        x0, x1, x2, x3 = block[0, j], block[1, j], block[2, j], block[3, j]
+        p01 += x0 * x1
+        p02 += x0 * x2
+        p03 += x0 * x3
+        p12 += x1 * x2
+        p13 += x1 * x3
+        p23 += x2 * x3
+    pairs[0, 1], pairs[0, 2], pairs[0, 3] = p01, p02, p03
+    pairs[1, 2], pairs[1, 3], pairs[2, 3] = p12, p13, p23
     for f in range(basis_x.shape[1]):
-        p0 = p1 = p2 = p3 = 0.0
+        p0 = p1 = p2 = p3 = block.dtype.type(0.0)
         for j in range(basis.shape[1]):
             p0 += block[0, j] * basis[f, j]
             p1 += block[1, j] * basis[f, j]
@@ -709,15 +824,59 @@ def _enter(
 
 
 @inlined
+def _enter_single(
+    s: Any, owed: Any, k: int, basis_x: Any, normals: Any, levels: Any, gram: Any, alpha: float, product: Any, move: Any
+) -> None:
+    """The same in single precision: β - c is found without β, which may be large; a owes what it is too coarse for."""
+    T, r = len(move), basis_x.shape[1]
+    for f in range(r):
+        face = _FACES + f * _FACE
+        for b in range(T):
+            s[face + _OVER + b] = s[b] * s[face + _DOT + b] + s[face + b]
+    if r > 0:
+        _nearest(normals, levels, gram, s[_FACES:].reshape(r, 4, TILE)[:, 3, :T])
+    for f in range(r):
+        face = _FACES + f * _FACE
+        for b in range(T):
+            s[face + _OVER + b] -= s[b] * s[face + _DOT + b]
+    for b in range(T):
+        a, A = s[b], s[_SUM + b]
+        s[_MARGIN + b] = a * product[k, b]
+        s[_SUM + b] = A + a
+        due = move[b] * alpha * a + owed[b]
+        left = a - due
+        s[b] = left
+        owed[b] = due - (a - left)
+    for f in range(r):
+        face, x = _FACES + f * _FACE, basis_x[k, f]
+        for b in range(T):
+            rest = s[face + _OVER + b]
+            s[_MARGIN + b] += rest * x
+            s[face + _GIVEN + b] += rest
+            s[face + b] -= move[b] * alpha * rest
+
+
+@compiled
+def _nearest(normals: Any, levels: Any, gram: Any, p: Any) -> None:
+    """Replace each column of p by the nearest point of all slabs."""
+    _project(normals, levels, gram, p, True)
+
+
+@inlined
 def _leave(s: Any, k: int, basis_x: Any, y: float, loss: int, move: Any, gain: Any) -> None:
     """Fill rows 2k and 2k + 1 of gain with the multiples of row k that w and U gain."""
-    T = len(move)
+    T, number = len(move), s.dtype.type
+    sign, one, two = number(y), number(1.0), number(2.0)
     if loss == LOG_LOSS:  # one division for the slope of the loss and for 1 / a
-        for b in range(T):
-            s[_MARGIN + b] = y * move[b] / ((1.0 + exponential(y * s[_MARGIN + b])) * s[b])
+        if _single(s):
+            for b in range(T):
+                s[_MARGIN + b] = sign * move[b] / ((one + exponential_single(sign * s[_MARGIN + b])) * s[b])
+        else:
+            for b in range(T):
+                s[_MARGIN + b] = sign * move[b] / ((one + exponential(sign * s[_MARGIN + b])) * s[b])
     else:
         for b in range(T):
-            s[_MARGIN + b] = 2.0 * (y - s[_MARGIN + b]) * move[b] / s[b]
+            s[_MARGIN + b] = two * (sign - s[_MARGIN + b]) * move[b] / s[b]
     for b in range(T):
         g, A = s[_MARGIN + b], s[_SUM + b]
         gain[2 * k, b] = g
@@ -736,10 +895,49 @@ def _views(s: Any, r: int) -> tuple[Any, Any, Any, Any, Any]:
 
 
 @compiled
+def _fold_single(basis: Any, normals: Any, levels: Any, gram: Any, w: Any, recent: Any, s: Any, T: int, U: Any) -> None:
+    """Fold in single precision: w keeps to the slabs, β keeps what they cut off, U takes in what it gained of late."""
+    flat = levels.max() == 0.0
+    r = 0 if flat else len(basis)
+    a, A, beta, t, C = _views(s, r)
+    over = s[_FACES:].reshape(r, 4, TILE)[:, 3]
+    rest = np.empty((r, T), dtype=w.dtype)
+    for f in range(r):
+        for b in range(T):
+            over[f, b] = a[b] * t[f, b] + beta[f, b]
+            rest[f, b] = over[f, b]
+    if r > 0:
+        _nearest(normals, levels, gram, rest)
+    for f in range(r):
+        for b in range(T):
+            over[f, b] -= rest[f, b]
+            beta[f, b] = rest[f, b] - a[b] * t[f, b]
+    _fold(basis[:r], w, recent, a, A, beta, t, C, 0, T)
+    for f in range(r):
+        for b in range(T):
+            beta[f, b] = over[f, b]
+    out = np.empty(T)
+    for f in range(len(basis) if flat else 0):
+        out[:] = 0.0
+        for j in range(len(w)):
+            for b in range(T):
+                out[b] += np.float64(basis[f, j]) * w[j, b]
+        for j in range(len(w)):
+            for b in range(T):
+                w[j, b] -= out[b] * basis[f, j]
+    for j in range(len(w)):
+        for b in range(U.shape[1]):
+            U[j, b] += recent[j, b]
+        for b in range(T):
+            recent[j, b] = 0.0
+
+
+@compiled
 def _fold_where_small(basis: Any, w: Any, U: Any, s: Any, T: int) -> None:
     """Fold the columns whose a has all but vanished."""
+    small = 0.25 if _single(w) else 1e-3  # a large w and U with a small difference cost digits
     for b in range(T):
-        if abs(s[b]) < 1e-3:
+        if abs(s[b]) < small:
             _fold(basis, w, U, *_views(s, len(basis)), b, b + 1)
 
 

@@ -79,6 +79,31 @@ def test_the_coefficients_of_a_classifier_do_not_depend_on_how_many_replicates_t
     assert np.array_equal(few.coef_replicates_, many.coef_replicates_[:n_replicates])
 
 
+SINGLE = pytest.mark.parametrize("name", ["demographic_parity", None])
+
+
+@SINGLE
+@settings(max_examples=25)
+@given(data=st.data(), tied=st.booleans())
+def test_single_precision_in_any_batches_on_any_threads_with_any_replicates(problems, name, loss, data, tied, bits):
+    p = data.draw(problems(CRITERIA.get(name), loss, tied=tied, sparse=False, dtype="float32"))
+    one, fewer = p.state(), data.draw(st.integers(1, p.n_columns))
+    assert bits(p.state(data.draw(cuts(p)))) == bits(p.state(range(1, p.n))) == bits(p.state(n_threads=2)) == bits(one)
+    assert bits(one, fewer) == bits(p.state(n_columns=fewer))
+    assert (one.w.dtype, one.U.dtype, one.scalars.dtype) == (np.float32, np.float64, np.float32)
+
+
+@SINGLE
+@settings(max_examples=8)
+@given(data=st.data(), n_columns=st.sampled_from([5, TILE + 1, 2 * TILE + 1]))
+def test_single_precision_across_every_fold(problems, name, loss, data, n_columns, bits):
+    rows = 2 * FOLD + 30
+    p = data.draw(problems(CRITERIA.get(name), loss, n_rows=rows, n_columns=n_columns, sparse=False, dtype="float32"))
+    one = p.state()
+    assert bits(p.state(data.draw(cuts(p)))) == bits(p.state(n_threads=3)) == bits(one)
+    assert bits(one, 4) == bits(p.state(n_columns=4))
+
+
 def test_divergence_is_the_same_divergence_in_any_batches(problem, criterion, loss, bits):
     # explicit steps far too long: the iterates leave the range of single precision on their way to that of double
     with np.errstate(over="ignore", invalid="ignore"):

@@ -37,6 +37,39 @@ def test_step_equals_reference_step_past_every_edge(problem, criterion, loss, ro
     assert_close(p.mean(), p.learner.mean(p.reference_state()), ROUNDING)
 
 
+SINGLE = 1e-4  # a rounding of 6e-8, at every row, of iterates that may be far larger than their mean
+
+
+@pytest.mark.parametrize("name", ["demographic_parity", None])
+@settings(max_examples=15)
+@given(data=st.data())
+def test_single_precision_equals_reference_step_to_its_rounding(problems, name, loss, law, data, assert_close):
+    p = data.draw(problems(CRITERIA.get(name), loss, law, sparse=False, dtype="float32"))
+    state, reference = p.state(), replace(p, learner=_double(p.learner)).reference_state()
+    assert_close(p.learner.mean(state), _double(p.learner).mean(reference), SINGLE)
+
+
+@pytest.mark.parametrize("name", ["demographic_parity", None])
+@pytest.mark.parametrize("alpha", [1e-4, 5.0])
+@pytest.mark.parametrize("tolerance", [0.0, 0.01])
+def test_single_precision_past_every_edge(problem, name, loss, sizes, alpha, tolerance, assert_close):
+    p = problem(
+        CRITERIA.get(name), loss, "two_point", seed=1, D=9, n_rows=2 * FOLD + 90, n_constraint=200, n_columns=37,
+        robust=True, start=True, sizes=sizes, alpha=alpha, tolerance=tolerance, dtype="float32",
+    )  # fmt: skip
+    expected = replace(p, learner=_double(p.learner)).mean()
+    assert_close(p.mean(), expected, SINGLE)
+    state = p.part(0, 25).state()
+    for x, y in zip(p.X[25:60], p.y[25:60], strict=True):  # and a reference step continues a step
+        state = p.learner.reference_step(state, x, y)
+    assert state.w.dtype == np.float32
+    assert_close(p.learner.mean(state), p.learner.mean(p.part(0, 60).state()), SINGLE)
+
+
+def _double(learner):
+    return replace(learner, settings=replace(learner.settings, dtype="float64"))
+
+
 def test_a_reference_step_continues_a_step(problem, criterion, loss, sparse, assert_close):
     p = problem(criterion, loss, "poisson", seed=2, start=True, sparse=sparse)
     state = p.part(0, 25).state()

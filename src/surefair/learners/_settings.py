@@ -37,6 +37,8 @@ class Settings:
         Step for step as in the paper where false. Where true, steps that a stiff row, ridge or penalty would overshoot
         are shortened as an implicit step shortens them: the step η becomes η / (1 + η (h‖x‖² + κ)) with h the loss's
         largest curvature, and the penalty step is exactly implicit.
+    dtype : {"float64", "float32"}
+        Numbers that a learner under slabs keeps of dense rows; others keep double precision.
     """
 
     loss: Loss
@@ -48,6 +50,7 @@ class Settings:
     multipliers: Multipliers
     start: FloatArray
     robust: bool
+    dtype: str = "float64"
 
     @property
     def damping(self) -> float:
@@ -68,10 +71,12 @@ class Settings:
 def own(arrays: tuple[FloatArray, ...], reuse: bool) -> tuple[FloatArray, ...]:
     """Arrays of a state that a kernel may overwrite: copies, or themselves where they are not needed any more.
 
-    The first two, (features, columns) each, lie side by side feature by feature: of rows that touch few features, half
-    as many places in memory have to be fetched.
+    The first two, (features, columns) of one type, lie side by side feature by feature: of rows that touch few of them,
+    half as many places in memory have to be fetched.
     """
     w, U, *rest = arrays
+    if w.dtype != U.dtype:
+        return arrays if reuse else tuple(array.copy() for array in arrays)
     if reuse and w.base is not None and w.base is U.base:
         return arrays
     pair = np.stack([w, U], axis=1)

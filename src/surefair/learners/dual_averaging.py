@@ -16,6 +16,10 @@ The lazy form of the kernel. Write p = -s = a w + Qᵀβ, so that a row changes 
 
 The sum of the iterates needs Σ a_k w_k. With A_k = a_1 + … + a_k, summation by parts gives
 Σ_{j≤k} a_j w_j = A_k w_{k+1} + U with U = Σ_{j≤k} A_j δ_j x_j, and the rest is QᵀC with C = Σ (β_j - c_j).
+
+In single precision, U stays in double precision and grows only where the form is folded, every 256 rows; what it has
+gained since waits in the scalars. There, too, is what a owes: near 1 it is too coarse for one step's ηVκ. And a dual
+point outside the slabs, which may go far, is kept apart: w = Π_Θ(p) and Qᵀβ = p - Π_Θ(p) after a fold.
 """
 
 from __future__ import annotations
@@ -40,11 +44,11 @@ class DualState(NamedTuple):
     """Fit (column 0) and replicates after k rows, in the lazy form; D features, R columns, r dimensions of slabs."""
 
     k: int
-    w: FloatArray  # (D, R)
-    U: FloatArray  # (D, R)
-    scalars: FloatArray  # (2 + 3r, R): a, A, and r rows each of β, t = Qw, C
-    waiting: FloatArray  # (p, 1, D): the rows of a block begun, which wait for the rest of it
-    gains: FloatArray  # (2p, R): of each of them, the multiples of it that w and that U will gain
+    w: Any  # (D, R), like all below in single or double precision
+    U: FloatArray  # (D, R), always in double precision
+    scalars: Any  # (2 + 3r, R): a, A, r rows each of β, t = Qw, C; if single, 1 + D more: owed by a, gained by U
+    waiting: Any  # (p, 1, D): the rows of a block begun, which wait for the rest of it
+    gains: Any  # (2p, R): of each of them, the multiples of it that w and that U will gain
 
 
 class Faces(NamedTuple):
@@ -116,33 +120,41 @@ class DualAveraging:
         """Whether the slabs leave a subspace. What a dual point has outside of it never returns, and is dropped."""
         return not self.faces.levels.any()
 
+    @property
+    def single(self) -> bool:
+        """Whether the state is in single precision."""
+        return self.settings.dtype == "float32"
+
     def init(self, n_columns: int) -> DualState:
         """State before the first row: every column at the start."""
         start = self.settings.start
         one = self._state(0, start[:, None], np.zeros((len(start), 1)))
-        pair = np.zeros((len(start), 2, n_columns))  # as the kernel likes them; zeros cost nothing until touched
-        if start.any():
-            pair[:, 0] = one.w
         scalars, gains = (np.repeat(array, n_columns, axis=1) for array in (one.scalars, one.gains))
-        return DualState(0, pair[:, 0], pair[:, 1], scalars, one.waiting, gains)
+        pair = np.zeros((len(start), 2, n_columns))  # as the kernel likes them; zeros cost nothing until touched
+        w, U = pair[:, 0], pair[:, 1]
+        if start.any():
+            w[:] = one.w
+        return DualState(0, w.astype(one.w.dtype, copy=False), U, scalars, one.waiting, gains)
 
     def step(
         self, state: DualState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
         reuse: bool = False,
     ) -> DualState:  # fmt: skip
         """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights."""
-        s = self.settings
+        s, number = self.settings, np.dtype(self.settings.dtype).type
         arrays = own((state.w, state.U, state.scalars), reuse)
+        eta = s.schedule.steps(state.k + 1, len(y)) * weight
         args = (
-            y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k, LAWS[s.multipliers.law],
-            np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping, *self.faces,
+            y.astype(number, copy=False), eta.astype(number, copy=False), state.k, LAWS[s.multipliers.law],
+            np.uint64(s.multipliers.seed), s.loss.code, number(s.alpha), number(s.damping),
+            self.faces.basis.astype(number, copy=False), *self.faces[1:],
         )  # fmt: skip
         if is_sparse(X):
             kernels.on_threads(kernels.dual_averaging_sparse, (X.indptr, X.indices, X.data, *args), arrays, n_threads)
             w, U, scalars = arrays
             return DualState(state.k + len(y), w, U, scalars, state.waiting, state.gains)
-        X, before = np.ascontiguousarray(X), state.waiting[:, 0]
-        gains = np.zeros((2 * kernels.BLOCK, state.w.shape[1]))
+        X, before = np.ascontiguousarray(X, dtype=number), state.waiting[:, 0]
+        gains = np.zeros((2 * kernels.BLOCK, state.w.shape[1]), dtype=number)
         gains[: len(state.gains)] = state.gains
         p = kernels.on_threads(kernels.dual_averaging, (X, *args, before), (*arrays, gains), n_threads)
         last = np.vstack([before, X[-kernels.BLOCK :]])
@@ -185,20 +197,24 @@ class DualAveraging:
     def _dual(self, state: DualState) -> FloatArray:
         """Dual points -s, out of the lazy form."""
         w, _ = self._settled(state)
-        return self._added(state.scalars[0] * w, state.scalars[2 : 2 + len(self.faces.basis)])
+        return self._added(_double(state.scalars[0]) * w, state.scalars[2 : 2 + len(self.faces.basis)])
 
     def _total(self, state: DualState) -> FloatArray:
         """Sums of iterates, out of the lazy form."""
-        w, U = self._settled(state)
-        total = state.scalars[1] * w
+        (w, U), Q = self._settled(state), self.faces.basis
+        total = _double(state.scalars[1]) * w
         total += U
-        return self._added(total, state.scalars[2 + 2 * len(self.faces.basis) :])
+        if self.single:
+            total += state.scalars[-len(w) :]
+            if self.flat:  # it lies in the slabs but for rounding
+                return self._added(total, -self._along(total))
+        return self._added(total, state.scalars[2 + 2 * len(Q) : 2 + 3 * len(Q)])
 
     def _settled(self, state: DualState) -> tuple[FloatArray, FloatArray]:
         """Return w and U with the gains of the rows that wait."""
-        w, U, Q = state.w, state.U, self.faces.basis
+        w, U, Q = _double(state.w), state.U, self.faces.basis
         for x, gain, weighted in zip(state.waiting, state.gains[::2], state.gains[1::2], strict=True):
-            inside = x - x @ Q.T @ Q if self.flat else x
+            inside = x - x @ Q.T @ Q if self.flat else _double(x)
             w, U = w + inside.T * gain, U + inside.T * weighted
         return w, U
 
@@ -209,15 +225,26 @@ class DualAveraging:
                 to += direction[:, None] * row
         return to
 
+    def _along(self, p: FloatArray) -> FloatArray:
+        """Return Qp, shape (r, R)."""
+        return np.stack([np.add.accumulate(q[:, None] * p)[-1] for q in self.faces.basis])  # alike for any R
+
     def _state(self, k: int, p: FloatArray, total: FloatArray) -> DualState:
-        """Return the lazy form with a = 1, β = A = C = 0."""
-        Q = self.faces.basis
-        p = self.project(p) if self.flat else p
-        scalars = np.zeros((2 + 3 * len(Q), p.shape[1]))
+        """Return the lazy form with a = 1, A = C = 0, and β = 0 but for single precision outside the slabs."""
+        (r, D), number = self.faces.basis.shape, np.dtype(self.settings.dtype).type
+        w = self.project(p) if self.flat or self.single else p
+        scalars = np.zeros((2 + 3 * r + (1 + D if self.single else 0), p.shape[1]), dtype=number)
         scalars[0] = 1.0
-        for s, direction in enumerate(Q):
-            scalars[2 + len(Q) + s] = np.add.accumulate(direction[:, None] * p)[-1]  # alike for any R, unlike sums
-        return DualState(k, p, total, scalars, np.zeros((0, 1, len(Q.T))), np.zeros((0, p.shape[1])))
+        if self.single and not self.flat:
+            scalars[2 : 2 + r] = self._along(p - w)
+        scalars[2 + r : 2 + 2 * r] = self._along(w)
+        waiting, gains = np.zeros((0, 1, D), dtype=number), np.zeros((0, p.shape[1]), dtype=number)
+        return DualState(k, w.astype(number, copy=False), total, scalars, waiting, gains)
+
+
+def _double(a: Any) -> FloatArray:
+    """Numbers in double precision: the same array where they are."""
+    return np.asarray(a, dtype=np.float64)
 
 
 def _nearest(normals: FloatArray, levels: FloatArray, u: FloatArray) -> FloatArray:

@@ -23,13 +23,14 @@ import surefair as sf
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-OURS, TWO, BARE, SGD = "surefair", "surefair, two threads", "surefair, no replicates", "one SGDClassifier"
+OURS, TWO, SINGLE = "surefair", "surefair, two threads", "surefair, float32"
+BARE, SGD = "surefair, no replicates", "one SGDClassifier"
 Rates = dict[str, float]
 
 
-def ours(work: Work, data: Data, replicates: int, n_jobs: int = 1) -> Call:
+def ours(work: Work, data: Data, replicates: int, n_jobs: int = 1, dtype: str = "float64") -> Call:
     """The fit that is compared."""
-    clf = sf.FairClassifier(work.criterion, n_replicates=replicates, random_state=0, n_jobs=n_jobs)
+    clf = sf.FairClassifier(work.criterion, n_replicates=replicates, random_state=0, n_jobs=n_jobs, dtype=dtype)
 
     def fit() -> None:
         with cores(n_jobs):
@@ -47,6 +48,8 @@ def measure(work: Work, peers: list[ModuleType]) -> Rates:
         BARE: (ours(work, data, 0), work.rows),
         SGD: (lambda: sgd_classifier.one_fit(data), work.rows),
     }
+    if work.slab and work.dense:
+        contenders[SINGLE] = ours(work, data, work.replicates, dtype="float32"), work.rows
     prepared = {peer.NAME: peer.prepare(work, data) for peer in peers}
     contenders |= {name: contender for name, contender in prepared.items() if contender}
     times = medians({name: call for name, (call, _) in contenders.items()})
@@ -70,10 +73,11 @@ def compare(work: Work, rates: Rates, peers: list[ModuleType]) -> list[dict[str,
 
 
 def costs(work: Work, rates: Rates) -> dict[str, object]:
-    """What threads gain, and what the fit with replicates costs over a fit without any, ours and SGDClassifier's."""
+    """What threads and float32 gain, and what replicates cost over a fit without any, ours and SGDClassifier's."""
     return {
         "work": work.name,
         "two_threads_over_one": rates[TWO] / rates[OURS],
+        "float32_over_float64": rates[SINGLE] / rates[OURS] if SINGLE in rates else None,
         "replicates_over_none": rates[BARE] / rates[OURS],
         "replicates_over_one_SGDClassifier": rates[SGD] / rates[OURS],
     }
@@ -84,7 +88,7 @@ def draw(found: dict[str, Rates]) -> None:
     sizes = [len(rates) for rates in found.values()]
     shape = {"figsize": (7.5, 1.0 + 0.34 * sum(sizes)), "height_ratios": sizes, "layout": "constrained", "sharex": True}
     figure, axes = plt.subplots(len(found), **shape)
-    colours = {OURS: "#D55E00", TWO: "#E69F00"}
+    colours = {OURS: "#D55E00", TWO: "#E69F00", SINGLE: "#E69F00"}
     for ax, (work, rates) in zip(axes, found.items(), strict=True):
         names = sorted(rates, key=rates.get)
         bars = ax.barh(names, [rates[name] for name in names], color=[colours.get(name, "#56B4E9") for name in names])
@@ -114,7 +118,7 @@ def main() -> None:
     rows = [line for work, rates in found.items() for line in compare(work, rates, peers)]
     ours_alone = [costs(work, rates) for work, rates in found.items()]
     show("FairClassifier.fit over its peers, one core", rows)
-    show("What threads gain, and what all replicates cost over one fit", ours_alone)
+    show("What threads and float32 gain, and what all replicates cost over one fit", ours_alone)
     versions = {peer.NAME: f"{peer.PACKAGE} {version(peer.PACKAGE)}" for peer in peers}
     about = [{"peer": peer.NAME, "version": versions[peer.NAME], "what_it_does": peer.NOTE} for peer in peers]
     keep("fits", rows=rows, costs=ours_alone, peers=about)

@@ -158,7 +158,7 @@ def _array(values: Any, what: str) -> Column:
         column = column[:, 0]
     if column.ndim != 1:
         raise ValueError(f"The {what} column must have one dimension; received shape {column.shape}.")
-    return column
+    return column.astype(column.dtype.newbyteorder("="), copy=False)
 
 
 class CodedColumn(NamedTuple):

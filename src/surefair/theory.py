@@ -163,12 +163,13 @@ class _Objective:
 def _minimise(objective: _Objective, theta: FloatArray, basis: FloatArray) -> FloatArray:
     """Minimum from θ on in the directions of the basis's columns.
 
-    Loss and ridge are convex: Newton's method, its steps halved until the gradient shrinks, is soon there. Where it is
+    Loss and ridge are convex: Newton's method, its steps halved until the gradient shrinks and the value does not
+    rise, is soon there. Where it is
     not, and with a penalty, a trust region goes on.
     """
     if basis.shape[1] == 0:
         return theta
-    gradient = basis.T @ objective.gradient(theta)
+    gradient, value = basis.T @ objective.gradient(theta), objective.value(theta)
     length = np.linalg.norm(gradient)
     for _ in range(MAX_NEWTON if objective.form is None else 0):
         if length < GRADIENT:
@@ -178,13 +179,13 @@ def _minimise(objective: _Objective, theta: FloatArray, basis: FloatArray) -> Fl
         except np.linalg.LinAlgError:
             break
         for share in SHARES:
-            after = basis.T @ objective.gradient(theta + share * step)
+            after, lower = basis.T @ objective.gradient(theta + share * step), objective.value(theta + share * step)
             shorter = np.linalg.norm(after)
-            if shorter < (1.0 - share / 4.0) * length:
+            if shorter < (1.0 - share / 4.0) * length and lower <= value + 1e-12 * abs(value):
                 break
         else:
             break
-        theta, gradient, length = theta + share * step, after, shorter
+        theta, gradient, length, value = theta + share * step, after, shorter, lower
     found: Any = minimize(  # type: ignore[call-overload]
         lambda v: objective.value(theta + basis @ v),
         np.zeros(basis.shape[1]),

@@ -670,7 +670,7 @@ def test_a_model_can_be_measured_by_a_column_of_another_name():
 @pytest.mark.parametrize("dtype", [">i4", ">f8", "<i2"])
 def test_groups_may_be_in_the_byte_order_of_another_machine(dtype):
     rng = np.random.default_rng(0)
-    X, y, z = rng.normal(size=(1500, 2)), rng.integers(2, size=1500), rng.integers(3, size=1500)
+    X, y, z = rng.normal(size=(1500, 4)), rng.integers(2, size=1500), rng.integers(3, size=1500)
     one, other = (
         sf.FairClassifier(n_replicates=2, random_state=0).fit(X, y, sensitive_features=z.astype(kind))
         for kind in (dtype, int)

@@ -99,7 +99,8 @@ class Fit(NamedTuple):
     def _averaged(self, state: Any) -> FloatArray:
         mean = self.learner.mean(state)
         if self.W.ndim == 1:
-            return np.asarray(self.W[:, None] * mean)
+            mean *= self.W[:, None]
+            return mean
         theta = np.empty_like(mean.T)
         kernels.change_coordinates(np.ascontiguousarray(mean.T), np.ascontiguousarray(self.W.T), theta)  # unlike BLAS
         return theta.T

@@ -302,7 +302,7 @@ def _turn(A: Any, out: Any) -> None:
 
 @inlined
 def _products(X: Any, theta: Any, out: Any) -> None:
-    """Fill out (4, columns) with the products of 4 rows with θ (D, columns); D is a multiple of 4, columns are padded.
+    """Fill out (4, columns) with the products of 4 rows with θ (D, columns); D is even, columns are padded.
 
     One product is added after the other: with a sum of two products the compiler may round either of them first, and
     need not choose alike in every loop. What is read is read before anything is written, or it would be read again.
@@ -311,7 +311,7 @@ def _products(X: Any, theta: Any, out: Any) -> None:
     for k in range(4):
         for b in range(T):
             out[k, b] = 0.0
-    for j in range(0, D, 4):
+    for j in range(0, D - 3, 4):
         a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
         b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
         c0, c1, c2, c3 = X[2, j], X[2, j + 1], X[2, j + 2], X[2, j + 3]
@@ -334,13 +334,27 @@ def _products(X: Any, theta: Any, out: Any) -> None:
             out[1, b] = o1 + b3 * t3
             out[2, b] = o2 + c3 * t3
             out[3, b] = o3 + d3 * t3
+    if D % 4 == 2:
+        j = D - 2
+        a0, a1, b0, b1 = X[0, j], X[0, j + 1], X[1, j], X[1, j + 1]
+        c0, c1, d0, d1 = X[2, j], X[2, j + 1], X[3, j], X[3, j + 1]
+        for b in range(T):
+            t0, t1 = theta[j, b], theta[j + 1, b]
+            o0 = out[0, b] + a0 * t0
+            o1 = out[1, b] + b0 * t0
+            o2 = out[2, b] + c0 * t0
+            o3 = out[3, b] + d0 * t0
+            out[0, b] = o0 + a1 * t1
+            out[1, b] = o1 + b1 * t1
+            out[2, b] = o2 + c1 * t1
+            out[3, b] = o3 + d1 * t1
 
 
 @inlined
 def _add_rows(X: Any, gain: Any, which: int, theta: Any) -> None:
-    """Add to θ (D, columns) 4 rows times every other row of gain, one after the other; D is a multiple of 4."""
+    """Add to θ (D, columns) 4 rows times every other row of gain, one after the other; D is even."""
     D, T = theta.shape[0], _whole(theta)
-    for j in range(0, D, 4):
+    for j in range(0, D - 3, 4):
         a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
         b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
         c0, c1, c2, c3 = X[2, j], X[2, j + 1], X[2, j + 2], X[2, j + 3]
@@ -363,6 +377,20 @@ def _add_rows(X: Any, gain: Any, which: int, theta: Any) -> None:
             theta[j + 1, b] = t1 + g3 * d1
             theta[j + 2, b] = t2 + g3 * d2
             theta[j + 3, b] = t3 + g3 * d3
+    if D % 4 == 2:
+        j = D - 2
+        a0, a1, b0, b1 = X[0, j], X[0, j + 1], X[1, j], X[1, j + 1]
+        c0, c1, d0, d1 = X[2, j], X[2, j + 1], X[3, j], X[3, j + 1]
+        for b in range(T):
+            g0, g1, g2, g3 = gain[which, b], gain[which + 2, b], gain[which + 4, b], gain[which + 6, b]
+            t0 = theta[j, b] + g0 * a0
+            t1 = theta[j + 1, b] + g0 * a1
+            t0 = t0 + g1 * b0
+            t1 = t1 + g1 * b1
+            t0 = t0 + g2 * c0
+            t1 = t1 + g2 * c1
+            theta[j, b] = t0 + g3 * d0
+            theta[j + 1, b] = t1 + g3 * d1
 
 
 @compiled
@@ -605,7 +633,7 @@ def dual_averaging(
     """
     (n, D), flat, single = X.shape, levels.max() == 0.0, _single(w)
     r = 0 if flat else len(basis)
-    wide, width = -(-D // BLOCK) * BLOCK, _tile(last - first, TILE)
+    wide, width = -(-D // 2) * 2, _tile(last - first, TILE)
     line: int = _lanes(w)  # type: ignore[call-arg]
     block, squares = np.zeros((BLOCK, wide), dtype=w.dtype), np.empty(BLOCK)
     pairs, basis_x = np.empty((BLOCK, BLOCK), dtype=w.dtype), np.empty((BLOCK, r), dtype=w.dtype)

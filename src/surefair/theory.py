@@ -164,8 +164,7 @@ def _minimise(objective: _Objective, theta: FloatArray, basis: FloatArray) -> Fl
     """Minimum from θ on in the directions of the basis's columns.
 
     Loss and ridge are convex: Newton's method, its steps halved until the gradient shrinks and the value does not
-    rise, is soon there. Where it is
-    not, and with a penalty, a trust region goes on.
+    rise, is soon there. Where it is not, and with a penalty, a trust region goes on.
     """
     if basis.shape[1] == 0:
         return theta

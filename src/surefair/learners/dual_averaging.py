@@ -37,6 +37,7 @@ from surefair.learners._settings import Settings, own
 from surefair.multipliers import LAWS
 from surefair.streams import FloatArray, is_sparse
 
+FEATURES = 2**12  # features whose coefficients are put together at a time, in the cache
 PARALLEL = 1e-7  # sine of the angle below which two slabs have the same direction
 
 
@@ -185,7 +186,11 @@ class DualAveraging:
 
     def mean(self, state: DualState) -> FloatArray:
         """Averaged iterates θ̄, shape (D, R); before the first row, the start."""
-        return self._total(state) / state.k if state.k else self.project(self._dual(state))
+        if state.k == 0:
+            return self.project(self._dual(state))
+        total = self._total(state)
+        total /= state.k
+        return total
 
     def merge(self, state: DualState, other: DualState) -> DualState:
         """State of two shards: averages, and dual points, weighted by rows."""
@@ -202,8 +207,11 @@ class DualAveraging:
     def _total(self, state: DualState) -> FloatArray:
         """Sums of iterates, out of the lazy form."""
         (w, U), Q = self._settled(state), self.faces.basis
-        total = _double(state.scalars[1]) * w
-        total += U
+        total, A = np.empty(w.shape), _double(state.scalars[1])
+        for low in range(0, len(w), FEATURES):
+            part = slice(low, low + FEATURES)
+            np.multiply(A, w[part], out=total[part])
+            total[part] += U[part]
         if self.single:
             total += state.scalars[-len(w) :]
             if self.flat:  # it lies in the slabs but for rounding
@@ -221,8 +229,8 @@ class DualAveraging:
     def _added(self, to: FloatArray, numbers: FloatArray) -> FloatArray:
         """Add Qᵀ times numbers (r, R), in place; column by column, unlike BLAS."""
         for direction, row in zip(self.faces.basis, numbers, strict=True):
-            if row.any():
-                to += direction[:, None] * row
+            for low in range(0, len(to) if row.any() else 0, FEATURES):
+                to[low : low + FEATURES] += direction[low : low + FEATURES, None] * row
         return to
 
     def _along(self, p: FloatArray) -> FloatArray:

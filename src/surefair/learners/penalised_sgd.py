@@ -115,7 +115,7 @@ class PenalisedSGD:
 
     def mean(self, state: SGDState) -> FloatArray:
         """Averaged iterates θ̄, shape (D, R); before the first row, the start."""
-        return state.total / state.k if state.k else state.theta
+        return state.total / state.k if state.k else state.theta.copy()
 
     def merge(self, state: SGDState, other: SGDState) -> SGDState:
         """State of two shards: averages, and iterates, weighted by rows."""

@@ -37,7 +37,7 @@ from surefair.learners._settings import Settings, own
 from surefair.multipliers import LAWS
 from surefair.streams import FloatArray, is_sparse
 
-FEATURES = 2**12  # features whose coefficients are put together at a time, in the cache
+FEATURES = 2**10  # features whose coefficients are put together at a time, in the cache
 PARALLEL = 1e-7  # sine of the angle below which two slabs have the same direction
 
 
@@ -186,11 +186,7 @@ class DualAveraging:
 
     def mean(self, state: DualState) -> FloatArray:
         """Averaged iterates θ̄, shape (D, R); before the first row, the start."""
-        if state.k == 0:
-            return self.project(self._dual(state))
-        total = self._total(state)
-        total /= state.k
-        return total
+        return self._total(state, state.k) if state.k else self.project(self._dual(state))
 
     def merge(self, state: DualState, other: DualState) -> DualState:
         """State of two shards: averages, and dual points, weighted by rows."""
@@ -204,19 +200,20 @@ class DualAveraging:
         w, _ = self._settled(state)
         return self._added(_double(state.scalars[0]) * w, state.scalars[2 : 2 + len(self.faces.basis)])
 
-    def _total(self, state: DualState) -> FloatArray:
-        """Sums of iterates, out of the lazy form."""
-        (w, U), Q = self._settled(state), self.faces.basis
-        total, A = np.empty(w.shape), _double(state.scalars[1])
+    def _total(self, state: DualState, over: float = 1.0) -> FloatArray:
+        """Sums of iterates, out of the lazy form, over a number; some features at a time, in the cache."""
+        (w, U), r = self._settled(state), len(self.faces.basis)
+        total, A, C = np.empty(w.shape), _double(state.scalars[1]), state.scalars[2 + 2 * r : 2 + 3 * r]
         for low in range(0, len(w), FEATURES):
             part = slice(low, low + FEATURES)
-            np.multiply(A, w[part], out=total[part])
-            total[part] += U[part]
-        if self.single:
-            total += state.scalars[-len(w) :]
-            if self.flat:  # it lies in the slabs but for rounding
-                return self._added(total, -self._along(total))
-        return self._added(total, state.scalars[2 + 2 * len(Q) : 2 + 3 * len(Q)])
+            piece = np.multiply(A, w[part], out=total[part])
+            piece += U[part]
+            if self.single:
+                piece += state.scalars[len(state.scalars) - len(w) :][part]
+            for direction, row in zip(self.faces.basis, C, strict=True):
+                piece += direction[part, None] * row
+            piece /= over
+        return self._added(total, -self._along(total)) if self.single and self.flat else total  # rounding apart, 0
 
     def _settled(self, state: DualState) -> tuple[FloatArray, FloatArray]:
         """Return w and U with the gains of the rows that wait."""
@@ -229,8 +226,7 @@ class DualAveraging:
     def _added(self, to: FloatArray, numbers: FloatArray) -> FloatArray:
         """Add Qᵀ times numbers (r, R), in place; column by column, unlike BLAS."""
         for direction, row in zip(self.faces.basis, numbers, strict=True):
-            for low in range(0, len(to) if row.any() else 0, FEATURES):
-                to[low : low + FEATURES] += direction[low : low + FEATURES, None] * row
+            to += direction[:, None] * row
         return to
 
     def _along(self, p: FloatArray) -> FloatArray:

@@ -274,8 +274,11 @@ def change_coordinates(X: Any, W: Any, out: Any) -> None:
     Rows are turned, so that inner loops run over them. What is 0 at the lower ends of the columns of W is left out.
     """
     (n, d), (depth, D) = X.shape, W.shape
-    across, ends = _room(-(-D // BLOCK) * BLOCK, -(-depth // BLOCK) * BLOCK), np.zeros(D // BLOCK + 1, dtype=np.int64)
-    block, moved = _room(across.shape[1], TILE), _room(len(across), TILE)
+    across, ends = (
+        _room(W, -(-D // BLOCK) * BLOCK, -(-depth // BLOCK) * BLOCK),
+        np.zeros(D // BLOCK + 1, dtype=np.int64),
+    )
+    block, moved = _room(W, across.shape[1], TILE), _room(W, len(across), TILE)
     for j in range(depth):
         for c in range(D):
             across[c, j] = W[j, c]
@@ -416,19 +419,14 @@ def _tile(n_columns: int, most: int) -> int:
 
 
 @compiled
-def _room(n_rows: int, n_columns: int) -> Any:
-    """Zeros (rows, columns), the first at the start of a cache line; so are all rows of a multiple of 8 columns."""
-    flat = np.zeros(n_rows * n_columns + 8)
-    skip = -(flat.ctypes.data // 8) % 8
-    return flat[skip : skip + n_rows * n_columns].reshape(n_rows, n_columns)
+def _room(like: Any, n_rows: int, n_columns: int) -> Any:
+    """Zeros (rows, columns) of the type of an array, the first at the start of a cache line.
 
-
-@compiled
-def _room_like(a: Any, n_rows: int, n_columns: int) -> Any:
-    """The same for numbers of the type of a; rows of whole cache lines are of 8 columns, or 16 in single precision."""
-    line: int = _lanes(a)  # type: ignore[call-arg]
-    flat = np.zeros(n_rows * n_columns + line, dtype=a.dtype)
-    skip = -(flat.ctypes.data // a.itemsize) % line
+    So are all rows of a multiple of 8 columns, or 16 in single precision.
+    """
+    line: int = _lanes(like)  # type: ignore[call-arg]
+    flat = np.zeros(n_rows * n_columns + line, dtype=like.dtype)
+    skip = -(flat.ctypes.data // like.itemsize) % line
     return flat[skip : skip + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
@@ -643,9 +641,9 @@ def dual_averaging(
     for low in range(first, last, width):
         T = min(width, last - low)
         padded = -(-T // line) * line  # so that vectors come out even; the columns past T hold numbers nobody reads
-        w_, U_, s = _room_like(w, wide, padded), _room_like(w, wide, padded), _room_like(w, 3 + 4 * r, TILE).ravel()
-        product, gain = _room_like(w, BLOCK, padded), _room_like(w, 2 * BLOCK, padded)
-        move, owed = _room_like(w, 1, padded)[0], _room_like(w, 1, padded)
+        w_, U_, s = _room(w, wide, padded), _room(w, wide, padded), _room(w, 3 + 4 * r, TILE).ravel()
+        product, gain = _room(w, BLOCK, padded), _room(w, 2 * BLOCK, padded)
+        move, owed = _room(w, 1, padded)[0], _room(w, 1, padded)
         words = _words(law, padded)
         _copy(w[:, low : low + T], w_)
         if single:
@@ -1044,7 +1042,12 @@ def penalised_sgd(
     for low in range(first, last, width):
         T = min(width, last - low)
         padded = -(-T // 8) * 8  # as in dual_averaging
-        theta_, total_, point, anchor = _room(D, padded), _room(D, padded), _room(D, padded), _room(D, padded)
+        theta_, total_, point, anchor = (
+            _room(theta, D, padded),
+            _room(theta, D, padded),
+            _room(theta, D, padded),
+            _room(theta, D, padded),
+        )
         _copy(theta[:, low : low + T], theta_)
         _copy(total[:, low : low + T], total_)
         source = total_ if robust else theta_  # the point where the penalty is judged is (head start + source) share
@@ -1550,7 +1553,7 @@ def count_positive(X: Any, models: Any, cell: Any, weight: Any, first: int, last
     of features; the first feature that X lacks is 1.
     """
     (n, D), width = X.shape, last - first
-    turned, margin = _room(models.shape[1], COUNTED), _room(BLOCK, COUNTED)
+    turned, margin = _room(models, models.shape[1], COUNTED), _room(models, BLOCK, COUNTED)
     turned[D:] = 1.0
     decided = np.zeros((COUNTED // 64, width + BLOCK), dtype=np.uint64)
     member = np.empty((COUNTED // 64, len(rows)), dtype=np.uint64)

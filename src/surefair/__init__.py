@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` finds the same names
     from surefair import criteria as criteria
-    from surefair import datasets, theory
+    from surefair import datasets, scoring, theory
+    from surefair import diagnostics as diagnostics
     from surefair import plotting as plotting
     from surefair.checkpoints import load, save
     from surefair.criteria import CRITERIA, Criterion
     from surefair.estimators import FairClassifier
     from surefair.intervals import Interval, fairness_interval
     from surefair.schedules import PolynomialDecay
+    from surefair.scoring import mean_interval_score, wasserstein2
 
 __version__ = "0.1.0.dev0"
 
@@ -29,8 +31,11 @@ __all__ = [
     "datasets",
     "fairness_interval",
     "load",
+    "mean_interval_score",
     "save",
+    "scoring",
     "theory",
+    "wasserstein2",
 ]
 
 # Where each name is. A module is imported when one of its names is first asked for: scikit-learn, SciPy, pandas and
@@ -43,9 +48,11 @@ _HOME = {
     "PolynomialDecay": "surefair.schedules",
     "fairness_interval": "surefair.intervals",
     "load": "surefair.checkpoints",
+    "mean_interval_score": "surefair.scoring",
     "save": "surefair.checkpoints",
+    "wasserstein2": "surefair.scoring",
 }
-_MODULES = {"criteria", "datasets", "plotting", "theory"}  # sf.datasets and so on
+_MODULES = {"criteria", "datasets", "diagnostics", "plotting", "scoring", "theory"}  # sf.datasets and so on
 
 if not TYPE_CHECKING:  # a type checker that saw it would take any name for granted
 

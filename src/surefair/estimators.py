@@ -28,6 +28,7 @@ from surefair.criteria import Criterion, Slabs, get_criterion
 from surefair.encoding import Census, Groups, Levels, mapped, together
 from surefair.fits import Fit, Problem, Rows, begin, check_dense, fit_all
 from surefair.intervals import (
+    BOOTSTRAP_METHODS,
     METHODS,
     SOURCES,
     Interval,
@@ -38,6 +39,7 @@ from surefair.intervals import (
     make_interval,
     rates_of,
     reweigh,
+    warn_if_too_few,
 )
 from surefair.losses import LOSSES
 from surefair.multipliers import LAWS, SIGNED_LAWS, Multipliers
@@ -446,8 +448,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         confidence_level : float
         source : {"total", "training", "retraining", "evaluation"}
             Which uncertainty the interval covers: of training, of the evaluation rows, or of both.
-        method : {"percentile", "basic", "normal", "paper"}
-            How replicates become limits. "paper" is the published version, for reproduction only.
+        method : {"percentile", "basic", "normal", "cheap", "paper"}
+            How replicates become limits. "cheap" is valid with ``n_replicates`` from 2 up, and wide with few. "paper"
+            is the published version, for reproduction only.
         sample_weight : array-like of shape (n_rows,), optional
 
         Returns
@@ -474,14 +477,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rates = compared_rates(criterion, ratio)
         weighted = source in ("evaluation", "total")
         rates_b = reweigh(rates, counts, self.seed_) if weighted else rates_of(rates, counts)[1:]
+        trained = rates_of(rates, counts)[1:] if source == "total" else None
         return make_interval(
             criterion, counts.of(0), rates_b, groups, ratio=ratio, source=source, method=method,
-            confidence_level=confidence_level, like=self.backend_, trouble="" if fit.finite else DIVERGED,
+            confidence_level=confidence_level, trained=trained, n_training=int(fit.state.k), like=self.backend_,
+            trouble="" if fit.finite else DIVERGED,
             positive=self.classes_.tolist()[1], notes=_unseen(groups, known, "not seen in training"),
         )  # fmt: skip
 
-    def coef_interval(self, confidence_level: float = 0.95) -> Any:
-        """Confidence intervals for the coefficients of the optimum, by percentiles of the replicates.
+    def coef_interval(self, confidence_level: float = 0.95, method: str = "percentile") -> Any:
+        """Confidence intervals for the coefficients of the optimum, each for itself.
 
         The optimum is that under the constraint set as it was drawn. In a small one, features that mean nothing
         correlate with groups by chance, and a constraint then truly gives them coefficients other than 0.
@@ -489,6 +494,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         confidence_level : float
+        method : {"percentile", "basic", "normal", "cheap"}
+            How replicates become limits: by their quantiles, by these mirrored at the estimate, by their standard
+            deviation, or by their distance from the estimate and Student's t law, which is valid with ``n_replicates``
+            from 2 up.
 
         Returns
         -------
@@ -497,10 +506,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             training data (pandas for arrays).
         """
         check_level(confidence_level)
+        one_of(method, BOOTSTRAP_METHODS, "method")
         check_is_fitted(self)
         fit = self._replicated()
         theta = fit.theta
-        low, high = limits(theta[:, 0], theta[:, 1:].T, confidence_level, "percentile")
+        low, high = limits(theta[:, 0], theta[:, 1:].T, confidence_level, method)
+        warn_if_too_few(theta.shape[1] - 1, confidence_level, method, stacklevel=2)
         names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]))
         if fit.feature_map is not None:
             named = hasattr(fit.feature_map, "get_feature_names_out")

@@ -18,10 +18,17 @@ Where fewer than ``FEW`` rows count towards a rate, or fewer do not, replicates 
 are then at least as wide as the exact ones of Clopper and Pearson. Limits of a gap with such a rate, or of several
 gaps together, are at least as wide as those made of the limits of the two rates (Newcombe's way, or MOVER): unlike
 multiples of a spread, these know that the spread itself is estimated, and how skewed a rate near 0 is.
+
+The cheap bootstrap (Lam) needs two replicates only: replicate minus estimate and estimate minus truth have the same
+normal law and are independent, so that the error over the root mean square of B replicates' errors has Student's t law
+with B degrees of freedom. Of several gaps each then has its level by Bonferroni's rule, as the farthest of a handful
+of replicates says nothing about the farthest of forty.
 """
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass
 from numbers import Real
 from secrets import randbits
@@ -30,11 +37,12 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv, gammaincinv
-from scipy.stats import norm
+from scipy.special import betainccinv, betaincinv, gammaincinv, polygamma
+from scipy.stats import norm, t
 
 from surefair.counts import Counts, count_decisions
 from surefair.criteria import CRITERIA, Criterion, Rate
+from surefair.diagnostics import TooFewReplicates
 from surefair.encoding import Groups, Levels, together
 from surefair.multipliers import EVALUATION, uniforms
 from surefair.names import one_of
@@ -48,7 +56,12 @@ SOURCES = {
 }
 """What an interval of each source estimates."""
 
-METHODS = ("percentile", "basic", "normal", "paper")
+BOOTSTRAP_METHODS = ("percentile", "basic", "normal", "cheap")
+"""How replicates become limits."""
+
+METHODS = (*BOOTSTRAP_METHODS, "paper")
+
+VERDICTS = ("within margin", "violates margin", "not enough evidence")
 
 FEW = 15
 """Rows on either side of a rate, counted towards it or not, below which its limits are made exact.
@@ -62,6 +75,14 @@ CHUNK = 200
 
 FAR = 1e6
 """Minus the logarithm of a rate of 0: stands for infinity, with which one cannot reckon. Others are below 750."""
+
+
+class RowsNeeded(NamedTuple):
+    """How many more rows would decide a verdict, if estimates stay where they are; inf where no number would."""
+
+    training: float  # more training rows, evaluation rows as they are
+    evaluation: float  # more evaluation rows, training rows as they are
+    times: float  # factor by which both together must grow
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,12 +107,17 @@ class Interval:
         One row per group: group, n (rows that enter its rate), rate, low, high, each for itself alone; before them
         column, where columns have names, and metric, where there are several rates.
     by_pair : data frame
-        One row per pair of groups: first, second, gap, low, high, whose limits hold for all pairs together; before
-        them column and metric likewise.
+        One row per pair of groups: first, second, gap, low, high, whose limits hold for all pairs together, and the
+        pair's spread_training and spread_evaluation; before them column and metric likewise.
     metric, source, method : str
     confidence_level : float
     n : int
         Evaluation rows.
+    n_training : int
+        Rows trained on; 0 for the predictions of any model.
+    spread_training, spread_evaluation : float
+        Standard deviations of the gap from training alone and from the evaluation rows alone; 0 where the interval
+        does not cover that source.
     reason : str
         Why an interval is the whole range, or open on one side, where it is; otherwise empty.
     sentence : str
@@ -114,6 +140,9 @@ class Interval:
     method: str
     confidence_level: float
     n: int
+    n_training: int
+    spread_training: float
+    spread_evaluation: float
     reason: str
     sentence: str
 
@@ -153,6 +182,115 @@ class Interval:
         row |= {name: getattr(self, name) for name in ("gap", "gap_low", "gap_high", "reason")}
         return make_frame({name: [value] for name, value in row.items()}, like=self.by_group)
 
+    def verdict(self, margin: float) -> str:
+        """Whether the unfairness is within a margin, as far as this interval tells.
+
+        Each definite verdict is wrong with a probability of at most one minus the confidence level, even where the true
+        unfairness is the margin itself. Like the interval, a verdict is for one look.
+
+        Parameters
+        ----------
+        margin : float
+            The largest acceptable gap; of a ratio the least acceptable, 0.8 for the four-fifths rule.
+
+        Returns
+        -------
+        {"within margin", "violates margin", "not enough evidence"}
+            Whether the whole interval is within the margin, all of it is beyond, or neither.
+
+        Examples
+        --------
+        >>> group, decision = ["a", "b"] * 500, [0, 0, 0, 1] * 250
+        >>> interval = fairness_interval([0, 1] * 500, decision, sensitive_features=group)
+        >>> interval
+        <demographic_parity, evaluation, 0.95: gap -0.5000 [-0.5437, -0.4550], unfairness 0.5000 [0.4550, 0.5437]>
+        >>> [interval.verdict(margin) for margin in (0.2, 0.5, 0.6)]
+        ['violates margin', 'not enough evidence', 'within margin']
+        """
+        if not (isinstance(margin, Real) and 0.0 < float(margin) < 1.0):
+            raise ValueError(
+                f"margin must lie strictly between 0 and 1, for example 0.1 for a difference or 0.8 for a ratio; "
+                f"received {margin!r}."
+            )
+        if self.source not in ("evaluation", "total"):
+            raise ValueError(
+                f"An interval of source {self.source!r} leaves out the noise of the evaluation rows, so it cannot "
+                "carry a verdict. Ask for an interval with source='total' or source='evaluation'."
+            )
+        if self.method == "paper":
+            raise ValueError(
+                "The published interval, method='paper', does not hold its level, so it cannot carry a verdict. Ask "
+                "for an interval by another method, such as 'percentile'."
+            )
+        ratio, margin = self.metric.endswith("_ratio"), float(margin)
+        if self.low >= margin if ratio else self.high <= margin:
+            return "within margin"
+        return "violates margin" if (self.high < margin if ratio else self.low > margin) else "not enough evidence"
+
+    def rows_needed(self, margin: float) -> RowsNeeded:
+        """Forecast how many more rows would decide the verdict, if estimates stay where they are.
+
+        The variance of a gap has a part that shrinks as training rows are added, and one that shrinks as evaluation
+        rows are; limits move towards the gap with the root of their sum. All pairs of groups count: each must come
+        within the margin, or one must be beyond. Groups are taken to grow in proportion. Where rows are so few that
+        limits were made exact, these shrink faster than by the root law, and the forecast is rough.
+
+        Parameters
+        ----------
+        margin : float
+            As in ``verdict``.
+
+        Returns
+        -------
+        RowsNeeded
+            ``training`` and ``evaluation``: rows to add of the one kind alone. ``times``: the factor by which both
+            together must grow. 0, 0 and 1 where the verdict is definite already; infinite where no number of rows would
+            do: the estimate is on the margin, the other kind's noise alone is too much, a gap is undefined or infinite.
+
+        Examples
+        --------
+        >>> group, decision = ["a", "b"] * 500, [0, 0, 0, 1] * 250
+        >>> interval = fairness_interval([0, 1] * 500, decision, sensitive_features=group)
+        >>> interval.rows_needed(0.52)
+        RowsNeeded(training=inf, evaluation=3779, times=4.779)
+        """
+        if self.verdict(margin) != "not enough evidence":
+            return RowsNeeded(0, 0, 1.0)
+        edge, beyond = float(margin), self.estimate > margin
+        if self.metric.endswith("_ratio"):
+            edge, beyond = -math.log(margin), self.estimate < margin
+        pairs = nw.from_native(self.by_pair, eager_only=True)
+        gap, low, high, training, evaluation = (
+            np.array(pairs[name].to_list(), dtype=np.float64)
+            for name in ("gap", "low", "high", "spread_training", "spread_evaluation")
+        )
+        a, b = training**2, evaluation**2
+        share = np.where(np.isnan(a + b), 0.0, _share_left(gap, low, high, edge, beyond))
+        aim = share**2 * (a + b)  # what may be left of the variance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            grown = np.stack([a / (aim - b), b / (aim - a), 1.0 / share**2])
+        grown = np.where(np.stack([aim > b, aim > a, share > 0.0]), grown, np.inf)
+        grown = np.where(share >= 1.0, 1.0, grown)
+        by_training, by_evaluation, times = (grown.min(axis=1) if beyond else grown.max(axis=1)).tolist()
+        return RowsNeeded(_more(self.n_training, by_training), _more(self.n, by_evaluation), times)
+
+
+def _share_left(gap: FloatArray, low: FloatArray, high: FloatArray, edge: float, beyond: bool) -> FloatArray:
+    """Share of its length that may be left of the way from each gap to its limits, for a definite verdict; 0 for never.
+
+    Where the largest gap is beyond the edge, the limit next to 0 must be; otherwise both limits must come within.
+    """
+    size = np.abs(gap)
+    outer, inner = np.where(gap < 0.0, [gap - low, high - gap], [high - gap, gap - low])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (size - edge) / inner if beyond else np.minimum((edge - size) / outer, (edge + size) / inner)
+    return np.where(share > 1e-6, np.minimum(share, 1.0), 0.0)  # less is on the edge, but for rounding
+
+
+def _more(n: int, times: float) -> float:
+    """Rows to add for so many times as many."""
+    return math.ceil((times - 1.0) * n) if times < np.inf else np.inf
+
 
 def _plain(value: Any) -> Any:
     """Convert a NumPy scalar to Python's own type, a tuple to a list, and a number that JSON lacks to None."""
@@ -177,7 +315,8 @@ def limits(
     """Interval limits from replicates along the first axis.
 
     ``percentile`` takes quantiles of the replicates, ``basic`` mirrors them at the estimate, ``normal`` uses their
-    spread. Quantiles are at ranks p(B+1), so that B replicates and the truth, if exchangeable, give the exact level.
+    spread, and ``cheap`` their distance from the estimate with Student's t law, which holds for two replicates, too.
+    Quantiles are at ranks p(B+1), so that B replicates and the truth, if exchangeable, give the exact level.
 
     Examples
     --------
@@ -188,9 +327,30 @@ def limits(
     if method == "normal":
         half = norm.ppf((1.0 + confidence_level) / 2.0) * replicates.std(axis=0, ddof=1)
         return estimate - half, estimate + half
+    if method == "cheap":
+        half = t.ppf((1.0 + confidence_level) / 2.0, len(replicates))
+        half = half * np.sqrt(np.mean((replicates - estimate) ** 2, axis=0))
+        return estimate - half, estimate + half
     tails = [(1.0 - confidence_level) / 2.0, (1.0 + confidence_level) / 2.0]
     low, high = np.quantile(replicates, tails, axis=0, method="weibull")
     return (2.0 * estimate - high, 2.0 * estimate - low) if method == "basic" else (low, high)
+
+
+def warn_if_too_few(
+    n_replicates: int, confidence_level: float, method: str, several: bool = False, *, stacklevel: int
+) -> None:
+    """Warn where no quantile of so few replicates lies far enough out.
+
+    Both tails are needed, or, where the limits of several gaps hold together, the tail of the farthest.
+    """
+    tails = 0 if method == "cheap" else 2 if method != "normal" else 1 if several else 0
+    needed = math.ceil(tails / (1.0 - confidence_level) - 1e-9) - 1
+    if n_replicates < needed:
+        words = (
+            f"{n_replicates} replicates are too few for a {method} interval of level {confidence_level:.6g}, which "
+            f"needs {needed}: it is narrower than its level says. Use method='cheap', or more replicates."
+        )
+        warnings.warn(words, TooFewReplicates, stacklevel=stacklevel + 1)
 
 
 def get_metric(metric: str | Criterion) -> tuple[Criterion, bool]:
@@ -282,6 +442,8 @@ def make_interval(
     source: str,
     method: str,
     confidence_level: float,
+    trained: FloatArray | None = None,
+    n_training: int = 0,
     positive: Any = None,
     like: Any = None,
     trouble: str = "",
@@ -302,6 +464,10 @@ def make_interval(
         Whether rates are compared by ratios.
     source, method : str
     confidence_level : float
+    trained : ndarray of shape (B, rates, groups), optional
+        Of source "total": rates in the replicates with the evaluation rows as they are.
+    n_training : int
+        Rows trained on.
     positive : value, optional
         The positive label, for the sentence.
     like : data frame, optional
@@ -317,8 +483,11 @@ def make_interval(
     signed_method = "percentile" if method == "paper" else method
     low, high = _rate_limits(measured, rates_b, effective, confidence_level, signed_method)
     gaps = _gap_limits(measured, rates_b, first, second, effective, ratio, confidence_level, signed_method)
+    warn_if_too_few(len(rates_b), confidence_level, method, gaps.gap.size > 1, stacklevel=3)
+    trained = rates_b if source in ("training", "retraining") else trained
     if trouble:
         low, high, gaps = np.zeros_like(low), np.ones_like(high), gaps._replace(sure=np.zeros_like(gaps.sure))
+    spreads = [np.where(gaps.sure, x, np.nan) for x in _spreads(measured, trained, effective, first, second, ratio)]
     top = np.inf if ratio else 1.0
     gap_low, gap_high = np.where(gaps.sure, gaps.low, -top), np.where(gaps.sure, gaps.high, top)
 
@@ -334,6 +503,7 @@ def make_interval(
     below = np.stack([rate.tally(counts.rows)[1] for rate in rates]).astype(np.int64)
     by_group = {"n": below, "rate": measured, "low": low, "high": high}
     by_pair = {"gap": gaps.gap, "low": gap_low, "high": gap_high}
+    by_pair |= {"spread_training": spreads[0], "spread_evaluation": spreads[1]}
     rate, a, b = rates[best[0]], labels[first[best[1]]], labels[second[best[1]]]
     return Interval(
         estimate=float(unfair[0]), low=float(unfair[1]), high=float(unfair[2]),
@@ -342,7 +512,8 @@ def make_interval(
         by_group=_table(rates, groups.table(), by_group, like),
         by_pair=_table(rates, groups.table(first, "first") | groups.table(second, "second"), by_pair, like),
         metric=criterion.name + "_ratio" * ratio, source=source, method=method, confidence_level=confidence_level,
-        n=int(counts.rows[: groups.sizes[0]].sum()),
+        n=int(counts.rows[: groups.sizes[0]].sum()), n_training=n_training,
+        spread_training=float(spreads[0][best]), spread_evaluation=float(spreads[1][best]),
         reason=trouble or _reason(rates, groups, measured, gaps),
         sentence=f"{confidence_level:.6g} interval for {SOURCES[source]}; {_words(rates, groups, ratio, rate, a, b)}"
         + f" The positive label is {positive!r}." * (positive is not None)
@@ -411,9 +582,14 @@ def _gap_limits(
         # about the estimate, not the mean: a gap whose replicates lie to one side of it is then not far off all others
         spread[some] = np.sqrt(np.mean(off**2, axis=0))
         off = np.where(far, -np.sign(gap[some]) * off, np.abs(off))  # an infinite gap is open on its own side
-        t = np.divide(off, spread[some], out=np.zeros_like(off), where=spread[some] > 0.0)
-        farthest = np.maximum(farthest, t.max(axis=1))
-    if gap.size == 1:
+        off = np.divide(off, spread[some], out=np.zeros_like(off), where=spread[some] > 0.0)
+        farthest = np.maximum(farthest, off.max(axis=1))
+    sure = ~np.isnan(gap) & ~np.isnan(spread)
+    if method == "cheap":
+        tail = (1.0 - confidence_level) / 2.0 / max(1, int(np.count_nonzero(sure)))
+        c, multiple = float(norm.isf(tail)), float(t.isf(tail, len(rates_b)))
+        low, high = centre - multiple * spread, centre + multiple * spread
+    elif gap.size == 1:
         c = float(norm.ppf((1.0 + confidence_level) / 2.0))
         low, high = limits(centre, gap_b[:, None], confidence_level, method)
     else:
@@ -427,7 +603,35 @@ def _gap_limits(
     known = gap if effective is not None else np.where(_is_far(gap), gap, np.nan)  # which limits are to contain
     low, high = np.fmin(low, known), np.fmax(high, known)
     gap, low, high = (_open(x) if ratio else x.clip(-1.0, 1.0) for x in (gap, low, high))
-    return _Gaps(gap, low, high, sure=~np.isnan(gap) & ~np.isnan(spread))
+    return _Gaps(gap, low, high, sure)
+
+
+def _spreads(
+    measured: FloatArray,
+    trained: FloatArray | None,
+    effective: FloatArray | None,
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
+    ratio: bool,
+) -> tuple[FloatArray, FloatArray]:
+    """Standard deviations of all gaps, from training alone and from evaluation alone.
+
+    Of replicates about the estimate; of evaluation rows as in the beta laws that ``reweigh`` draws from.
+    """
+    training = evaluation = np.zeros((len(measured), len(first)))
+    if trained is not None:
+        off = _on_scale(trained, ratio) - _on_scale(measured, ratio)
+        both = np.einsum("bjg,bjh->jgh", off, off, optimize=True) / len(off)
+        own = np.einsum("jgg->jg", both)
+        training = np.sqrt(np.maximum(own[:, first] + own[:, second] - 2.0 * both[:, first, second], 0.0))
+    if effective is not None:
+        counted, others = effective + 0.5
+        total = counted + others
+        variance = counted * others / (total**2 * (total + 1.0))
+        if ratio:  # of the logarithm
+            variance = polygamma(1, counted) - polygamma(1, total)
+        evaluation = np.sqrt(variance[:, first] + variance[:, second])
+    return (_open(training), _open(evaluation)) if ratio else (training, evaluation)
 
 
 def _on_scale(rates: FloatArray, ratio: bool) -> FloatArray:
@@ -609,10 +813,12 @@ def fairness_interval(
     pos_label : value, optional
         The positive label; by default the second in sorted order.
     confidence_level : float
-    method : {"percentile", "basic", "normal", "paper"}
+    method : {"percentile", "basic", "normal", "cheap", "paper"}
         How replicates become limits, of a gap between two groups and of every rate for itself. Of several gaps, the
-        limits hold together, by any of these methods alike. "paper" is the published version, for reproduction only.
+        limits hold together, by any of these methods alike. "cheap" is valid with 2 replicates or more, and wide with
+        few. "paper" is the published version, for reproduction only.
     n_replicates : int
+        2 or more; a warning says so if they are too few for the method.
     random_state : int or None
         Seed: same data, same seed, same interval. None takes a new one each time.
     sample_weight : array-like of shape (n_rows,), optional

@@ -587,8 +587,8 @@ def _gap_limits(
     sure = ~np.isnan(gap) & ~np.isnan(spread)
     if method == "cheap":
         tail = (1.0 - confidence_level) / 2.0 / max(1, int(np.count_nonzero(sure)))
-        c, multiple = float(norm.isf(tail)), float(t.isf(tail, len(rates_b)))
-        low, high = centre - multiple * spread, centre + multiple * spread
+        c, wide = float(norm.isf(tail)), float(t.isf(tail, len(rates_b)))
+        low, high = centre - wide * spread, centre + wide * spread
     elif gap.size == 1:
         c = float(norm.ppf((1.0 + confidence_level) / 2.0))
         low, high = limits(centre, gap_b[:, None], confidence_level, method)
@@ -596,7 +596,8 @@ def _gap_limits(
         c = float(np.quantile(farthest, confidence_level, method="weibull"))
         low, high = centre - c * spread, centre + c * spread
     if effective is not None:
-        single = _binomial_limits(effective, 1.0 - 2.0 * float(norm.sf(c)))
+        # never of a lower level than asked for, however few the replicates
+        single = _binomial_limits(effective, max(1.0 - 2.0 * float(norm.sf(c)), confidence_level))
         least_low, least_high = _mover(value, single, first, second, ratio)
         wider = _few(effective)[:, first] | _few(effective)[:, second] | (gap.size > 1)
         low, high = np.where(wider, np.fmin(low, least_low), low), np.where(wider, np.fmax(high, least_high), high)

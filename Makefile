@@ -48,6 +48,7 @@ calibrate: .venv/installed  ## the full statistical studies; results in docs/res
 	$(BIN)/python studies/parity.py
 	$(BIN)/python studies/groups.py
 	$(BIN)/python studies/few.py
+	$(BIN)/python studies/verdict.py
 	$(BIN)/python studies/adult.py
 
 docs: .venv/installed  ## the documentation, in docs/_build/html

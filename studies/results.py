@@ -28,9 +28,10 @@ def in_parallel(function: Any, items: Sequence[Any], title: str, quiet: bool = F
     yield from track(found, title, total=len(items), console=console, transient=True, disable=not shown)
 
 
-def keep(name: str, settings: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows as a table; if this was the full study, run without options, keep them as JSON for the docs."""
-    console.print(as_table(name, rows))
+def keep(name: str, settings: dict[str, Any], rows: Sequence[dict[str, Any]], **more: Sequence[dict[str, Any]]) -> None:
+    """Print rows as tables; if this was the full study, run without options, keep them as JSON for the docs."""
+    for title, lines in ({name: rows} | more).items():
+        console.print(as_table(title, lines))
     if [option for option in sys.argv[1:] if option != "--quiet"]:
         return
     packages = {package: version(package) for package in ("surefair", "numpy", "numba", "scipy")}
@@ -39,6 +40,7 @@ def keep(name: str, settings: dict[str, Any], rows: Sequence[dict[str, Any]]) ->
         "settings": settings,
         "versions": packages | {"python": platform.python_version()},
         "rows": list(rows),
+        **{key: list(lines) for key, lines in more.items()},
     }
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")

@@ -10,9 +10,10 @@ import surefair as sf
 
 N_STUDIES, N_ROWS, LEVEL = 400, 400, 0.95
 LEAST = binom.ppf(1e-3, N_STUDIES, LEVEL) / N_STUDIES  # an exact method falls below it once in a thousand runs
+MOST = binom.ppf(1 - 1e-3, N_STUDIES, LEVEL) / N_STUDIES
 
 
-def intervals(true_gap, metric, method):
+def intervals(true_gap, metric, method, n_replicates=500):
     """Intervals of independent studies: two groups of equal size whose rates are 0.5 ± half the gap."""
     rng = np.random.default_rng([N_ROWS, int(100 * true_gap)])
     group = np.repeat([0, 1], N_ROWS // 2)
@@ -21,7 +22,7 @@ def intervals(true_gap, metric, method):
     for study in range(N_STUDIES):
         decision = (rng.random(N_ROWS) < rate).astype(int)
         yield sf.fairness_interval(
-            truth, decision, sensitive_features=group, metric=metric, method=method, n_replicates=500,
+            truth, decision, sensitive_features=group, metric=metric, method=method, n_replicates=n_replicates,
             random_state=study,
         )  # fmt: skip
 
@@ -38,6 +39,34 @@ def test_percentile_intervals_cover_the_true_gap(true_gap, metric):
 @pytest.mark.parametrize("method", ["basic", "normal"])
 def test_other_methods_cover_parity(method):
     assert np.mean([i.low == 0.0 for i in intervals(0.0, "demographic_parity", method)]) >= LEAST
+
+
+@pytest.mark.parametrize("n_replicates", [2, 5])
+@pytest.mark.parametrize("metric", ["demographic_parity", "demographic_parity_ratio"])
+def test_cheap_intervals_of_very_few_replicates_cover(metric, n_replicates):
+    true_gap = np.log(0.55 / 0.45) if metric.endswith("ratio") else 0.1
+    found = list(intervals(0.1, metric, "cheap", n_replicates))
+    assert LEAST <= np.mean([i.gap_low <= true_gap <= i.gap_high for i in found]) <= MOST
+    true_rate = 0.55
+    rates = [i.by_group.iloc[0] for i in found]
+    assert LEAST <= np.mean([rate["low"] <= true_rate <= rate["high"] for rate in rates]) <= MOST
+
+
+@pytest.mark.parametrize("n_replicates", [2, 5])
+def test_cheap_intervals_cover_the_optimum_of_training(n_replicates):
+    # a population from which rows are drawn with replacement, one constraint set for all
+    n, repetitions = 50_000, 200
+    population, apart = (sf.datasets.SyntheticDI(seed=seed).rows(0, size) for seed, size in ((11, n), (12, 1_000)))
+    given, optimum, covered = (apart.X, apart.y, apart.group), None, []
+    for repetition in range(repetitions):
+        rows = np.random.default_rng([n_replicates, repetition]).integers(n, size=2_000)
+        clf = sf.FairClassifier(n_replicates=n_replicates, random_state=repetition)
+        clf.fit(population.X[rows], population.y[rows], sensitive_features=population.group[rows], constraint_set=given)
+        if optimum is None:
+            optimum = sf.theory.optimum(clf, population.X, population.y)
+        found = clf.coef_interval(method="cheap")
+        covered.append((found["low"] <= optimum) & (optimum <= found["high"]))
+    assert np.mean(covered, axis=0).min() >= binom.ppf(1e-3, repetitions, LEVEL) / repetitions
 
 
 def test_the_published_interval_misses_parity_almost_always():

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import surefair as sf
 from surefair.criteria import CRITERIA, Members, Slabs, SquaredPenalty, linearise, on_grid
 
+pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")  # few are enough here
+
 # -- Rates ----------------------------------------------------------------------------------------------------------
 
 DEFINITIONS = {

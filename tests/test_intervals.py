@@ -11,12 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, kstest
+from scipy.stats import t as student_t
 
 import surefair as sf
 from surefair.counts import Counts, count_decisions
 from surefair.criteria import CRITERIA, Criterion, Rate, Slabs
+from surefair.diagnostics import TooFewReplicates
 from surefair.encoding import Groups
 from surefair.intervals import (
+    BOOTSTRAP_METHODS,
     FEW,
     METHODS,
     SOURCES,
@@ -30,7 +33,11 @@ from surefair.intervals import (
 )
 from surefair.streams import as_columns
 
+pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")  # few are enough here
+
 LIMITS = ("low", "high", "gap_low", "gap_high")
+SPREADS = ("spread_training", "spread_evaluation")
+OF_PAIRS = ("gap", "low", "high", *SPREADS)
 RATIOS = [f"{name}_ratio" for name in CRITERIA]
 SINGLE = [name for name, criterion in CRITERIA.items() if len(criterion.rates) == 1]
 
@@ -127,6 +134,10 @@ def test_limits_are_those_of_the_plain_formulas(B, level):
     found = {method: limits(np.array(estimate), sample, level, method) for method in METHODS[:3]}
     np.testing.assert_allclose(found["percentile"], (low, high))
     np.testing.assert_allclose(found["basic"], (2 * estimate - high, 2 * estimate - low))
+    student = {2: 4.30265, 19: 2.09302, 200: 1.97190}[B]
+    cheap = limits(np.array(estimate), sample, 0.95, "cheap")
+    half = student * np.sqrt(np.mean((sample - estimate) ** 2))
+    np.testing.assert_allclose(cheap, (estimate - half, estimate + half), rtol=1e-5)
     middle, half = np.mean(found["normal"]), np.diff(found["normal"])[0] / 2.0
     z = {0.5: 0.6744898, 0.8: 1.2815516, 0.95: 1.9599640, 0.999: 3.2905267}[level]
     np.testing.assert_allclose((middle, half), (estimate, z * np.std(sample, ddof=1)), rtol=1e-6)
@@ -135,7 +146,7 @@ def test_limits_are_those_of_the_plain_formulas(B, level):
 def test_limits_of_many_numbers_are_the_limits_of_each():
     rng = np.random.default_rng(1)
     estimates, samples = rng.normal(size=3), rng.normal(size=(50, 3))
-    for method in METHODS[:3]:
+    for method in BOOTSTRAP_METHODS:
         together = np.array(limits(estimates, samples, 0.9, method))
         each = [limits(estimates[j], samples[:, j], 0.9, method) for j in range(3)]
         np.testing.assert_allclose(together.T, each)
@@ -156,9 +167,70 @@ def test_an_interval_of_one_gap_is_made_of_its_replicates_by_the_method(rows, me
     assert numbers(found) == pytest.approx((abs(gap), gap, *unfair, *signed))
     assert found.by_group["rate"].tolist() == pytest.approx(rates.tolist())
     assert found.by_group["n"].tolist() == rate.tally(fit)[1].tolist()
-    assert found.by_pair.iloc[0].tolist() == [0, 1, found.gap, found.gap_low, found.gap_high]
+    spreads = [0.0, found.spread_evaluation]
+    assert found.by_pair.iloc[0].tolist() == [0, 1, found.gap, found.gap_low, found.gap_high, *spreads]
     assert (found.metric, found.method, found.source, found.n) == (metric, method, "evaluation", 300)
     assert (found.pair, found.column, found.rate) == ((0, 1), None, rate.name)
+
+
+@pytest.mark.parametrize("ratio", [False, True])
+def test_cheap_limits_of_several_gaps_have_their_level_by_bonferroni(ratio):
+    rng, metric = np.random.default_rng(6), "demographic_parity" + "_ratio" * ratio
+    rates_b = 0.5 + rng.normal(scale=0.01, size=(5, 1, 3))
+    found = from_counts(np.full((3, 2, 2), 50), metric, source="training", rates_b=rates_b, method="cheap")
+    value = np.log(2.0 * rates_b[:, 0]) if ratio else rates_b[:, 0]
+    gap_b = value[:, [0, 0, 1]] - value[:, [1, 2, 2]]
+    half = student_t(5).ppf(1.0 - 0.025 / 3.0) * np.sqrt(np.mean(gap_b**2, axis=0))
+    np.testing.assert_allclose(found.by_pair["high"], half)
+    np.testing.assert_allclose(found.by_pair["low"], -half)
+    # a pair that is undefined takes no part of the level
+    empty = from_counts(
+        decided([50, 50, 50, 0], [100, 100, 100, 0]),
+        source="training",
+        rates_b=np.concatenate([rates_b, np.full((5, 1, 1), np.nan)], axis=2),
+        method="cheap",
+    )
+    assert empty.by_pair["high"].tolist()[0] == pytest.approx(
+        student_t(5).ppf(1.0 - 0.025 / 3.0) * np.sqrt(np.mean((rates_b[:, 0, 0] - rates_b[:, 0, 1]) ** 2))
+    )
+
+
+@pytest.mark.parametrize("metric", ["demographic_parity", "demographic_parity_ratio"])
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_cheap_limits_of_few_rows_are_at_least_the_exact_ones(metric, n_groups):
+    # replicates all alike say that nothing is uncertain
+    tables, rates_b = decided([4] * n_groups, [12] * n_groups), np.full((2, 1, n_groups), 1.0 / 3.0)
+    alike = from_counts(tables, metric, rates_b=rates_b, method="cheap")
+    low, high = plain_clopper_pearson(4, 12)
+    assert alike.by_group[["low", "high"]].iloc[0].tolist() == pytest.approx([low, high])
+    l1, u1 = plain_clopper_pearson(4, 12, 1.0 - 0.05 / len(alike.by_pair))
+    scale = np.log if metric.endswith("ratio") else float
+    assert alike.gap_high == pytest.approx(np.hypot(scale(u1) - scale(1 / 3), scale(1 / 3) - scale(l1)))
+    assert alike.gap_low == pytest.approx(-alike.gap_high)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("level", "method", "n_groups", "needed"),
+    [
+        (0.95, "percentile", 2, 39), (0.95, "basic", 3, 39), (0.9, "percentile", 2, 19), (0.99, "basic", 2, 199),
+        (0.95, "normal", 3, 19), (0.95, "normal", 2, 2), (0.95, "cheap", 2, 2), (0.99, "cheap", 3, 2),
+    ],
+)  # fmt: skip
+def test_replicates_too_few_for_a_level_are_warned_of(level, method, n_groups, needed):
+    options = {"method": method, "confidence_level": level}
+    from_counts(decided([50] * n_groups, [100] * n_groups), n_replicates=needed, **options)
+    if needed > 2:
+        words = f"{needed - 1} replicates are too few for a {method} interval of level {level}, which needs {needed}"
+        with pytest.warns(TooFewReplicates, match=words):
+            from_counts(decided([50] * n_groups, [100] * n_groups), n_replicates=needed - 1, **options)
+
+
+def test_the_warning_names_the_line_that_asked(rows):
+    with pytest.warns(TooFewReplicates, match="Use method='cheap', or more replicates") as caught:
+        sf.fairness_interval(rows[0], rows[1], sensitive_features=rows[2], n_replicates=10)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert issubclass(TooFewReplicates, sf.diagnostics.Diagnostic)
 
 
 @every_method
@@ -428,7 +500,9 @@ def test_an_interval_goes_through_json_and_back(rows, metric):
     assert [back[name] for name in LIMITS] == [getattr(found, name) for name in LIMITS]
     several = {"metric"} if len(CRITERIA[metric].rates) > 1 else set()
     assert all(set(row) == {"group", "n", "rate", "low", "high"} | several for row in back["by_group"])
-    assert all(set(row) == {"first", "second", "gap", "low", "high"} | several for row in back["by_pair"])
+    assert all(set(row) == {"first", "second", *OF_PAIRS} | several for row in back["by_pair"])
+    assert [back[name] for name in SPREADS] == [0.0, found.spread_evaluation]
+    assert (back["n"], back["n_training"]) == (300, 0)
     assert len(back["by_group"]) == 2 * len(back["by_pair"]) == 2 * len(CRITERIA[metric].rates)
     assert back["pair"] == [0, 1]
     assert back["sentence"] == found.sentence
@@ -496,7 +570,7 @@ def test_the_unfairness_is_the_largest_gap_and_its_pair_is_named():
 def test_limits_of_several_gaps_hold_together_in_the_replicates():
     rng = np.random.default_rng(6)
     rates_b = 0.5 + rng.normal(scale=[0.01, 0.02, 0.05, 0.1], size=(999, 1, 4))
-    for method in METHODS:
+    for method in ("percentile", "basic", "normal", "paper"):
         found = from_counts(np.full((4, 2, 2), 50), source="training", rates_b=rates_b, method=method)
         first, second = np.triu_indices(4, 1)
         gap_b = rates_b[:, 0, first] - rates_b[:, 0, second]
@@ -522,7 +596,7 @@ def test_several_columns_and_their_intersections(many, metric):
     rates = compared_rates(*get_metric(metric))
     names = ["column", *["metric"] * (len(rates) > 1)]
     assert list(found.by_group.columns) == [*names, "group", "n", "rate", "low", "high"]
-    assert list(found.by_pair.columns) == [*names, "first", "second", "gap", "low", "high"]
+    assert list(found.by_pair.columns) == [*names, "first", "second", *OF_PAIRS]
     assert len(found.by_group) == len(rates) * (2 + 3 + 6)
     assert len(found.by_pair) == len(rates) * (1 + 3 + 15)
     assert set(found.by_group["column"]) == {"sex", "age", "sex × age"}

@@ -13,6 +13,8 @@ from surefair.datasets import SyntheticDM
 from surefair.plotting import IntervalPathDisplay
 from surefair.streams import batches
 
+pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")  # few are enough here
+
 STREAM = SyntheticDM(seed=0)
 TEST = STREAM.rows(10**6, 300)
 

@@ -88,7 +88,7 @@ def test_nothing_is_decided_about_what_is_undefined(metric):
 @pytest.mark.parametrize("margin", [0.0, 1.0, -0.1, 95, np.nan, np.inf, "0.1", None, True])
 @pytest.mark.parametrize("question", ["verdict", "rows_needed"])
 def test_margins_that_mean_nothing_are_refused(margin, question):
-    with pytest.raises(ValueError, match="margin must lie strictly between 0 and 1.* received"):
+    with pytest.raises(ValueError, match=r"margin must lie strictly between 0 and 1.* received"):
         getattr(with_limits(0.0, 0.1), question)(margin)
 
 

@@ -29,7 +29,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from surefair import CRITERIA, FairClassifier, PolynomialDecay
 from surefair.criteria import Slabs, SquaredPenalty
 from surefair.datasets import SyntheticDM
-from surefair.intervals import METHODS, SOURCES
+from surefair.diagnostics import TooFewReplicates
+from surefair.intervals import BOOTSTRAP_METHODS, METHODS, SOURCES, limits
 from surefair.streams import Batch
 from surefair.theory import optimum
 
@@ -219,6 +220,27 @@ def test_the_coefficients_interval_is_made_of_the_replicates():
     np.testing.assert_allclose(table["low"], np.sort(thetas[1:], axis=0)[4])  # ranks 5 and 95 of 99
     np.testing.assert_allclose(table["high"], np.sort(thetas[1:], axis=0)[94])
     assert np.array_equal(table["excludes_zero"], table["low"] * table["high"] > 0.0)
+
+
+@pytest.mark.parametrize("method", BOOTSTRAP_METHODS)
+def test_the_coefficients_interval_is_made_by_the_method(method):
+    clf = train(make(n_replicates=50), TRAIN)
+    table, thetas = clf.coef_interval(method=method), margins(clf)
+    assert np.array_equal([table["low"], table["high"]], limits(thetas[0], thetas[1:], 0.95, method))
+    assert np.array_equal(table["estimate"], thetas[0])
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_handful_of_replicates_give_cheap_intervals_and_a_warning_otherwise():
+    clf = train(make(n_replicates=2), TRAIN)
+    assert ask(clf, method="cheap").method == "cheap"
+    table, thetas = clf.coef_interval(method="cheap"), margins(clf)
+    half = 4.302653 * np.sqrt(np.mean((thetas[1:] - thetas[0]) ** 2, axis=0))  # of Student's law with 2
+    np.testing.assert_allclose(table["high"] - table["estimate"], half, rtol=1e-6)
+    for question in (ask, lambda clf: clf.coef_interval()):
+        with pytest.warns(TooFewReplicates, match=r"2 replicates .* needs 39.* Use method='cheap'") as caught:
+            question(clf)
+        assert [warning.filename for warning in caught] == [__file__]
 
 
 FRAMES = {
@@ -631,9 +653,11 @@ def test_bad_questions(case):
     assert bits(clf) == before
 
 
-def test_bad_levels_of_the_coefficients_interval():
+def test_bad_levels_and_methods_of_the_coefficients_interval():
     with pytest.raises(ValueError, match="strictly between 0 and 1"):
         train(make(), TRAIN).coef_interval(confidence_level=1.0)
+    with pytest.raises(ValueError, match=r"Unknown method: 'paper'\. Known: 'percentile', 'basic', 'normal', 'cheap'"):
+        train(make(), TRAIN).coef_interval(method="paper")
 
 
 def test_nothing_can_be_asked_before_the_first_row():

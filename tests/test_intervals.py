@@ -173,6 +173,13 @@ def test_an_interval_of_one_gap_is_made_of_its_replicates_by_the_method(rows, me
     assert (found.pair, found.column, found.rate) == ((0, 1), None, rate.name)
 
 
+@pytest.mark.parametrize(("B", "wider"), [(2, 1.95), (5, 1.25), (200, 1.0)])
+def test_cheap_intervals_are_wider_the_fewer_the_replicates(B, wider):
+    # by t_B E|χ_B|/√B over the normal quantile, on average
+    low, high = limits(np.zeros(20_000), np.random.default_rng(B).normal(size=(B, 20_000)), 0.95, "cheap")
+    assert np.mean(high - low) / (2.0 * 1.96) == pytest.approx(wider, abs=0.02)
+
+
 @pytest.mark.parametrize("ratio", [False, True])
 def test_cheap_limits_of_several_gaps_have_their_level_by_bonferroni(ratio):
     rng, metric = np.random.default_rng(6), "demographic_parity" + "_ratio" * ratio

@@ -579,7 +579,7 @@ def test_widths_of_the_sources(confident):
 
 def test_methods(confident):
     by_method = {method: ask(*confident, method=method) for method in METHODS}
-    assert set(by_method) == {"percentile", "basic", "normal", "paper"}
+    assert set(by_method) == {"percentile", "basic", "normal", "cheap", "paper"}
     percentile, basic = by_method["percentile"], by_method["basic"]
     assert basic.gap_low == pytest.approx(2 * percentile.gap - percentile.gap_high)
     assert basic.gap_high == pytest.approx(2 * percentile.gap - percentile.gap_low)

@@ -19,7 +19,6 @@ from surefair.criteria import CRITERIA
 from surefair.encoding import Groups
 from surefair.intervals import (
     BOOTSTRAP_METHODS,
-    VERDICTS,
     RowsNeeded,
     compared_rates,
     get_metric,
@@ -29,7 +28,7 @@ from surefair.intervals import (
 )
 from surefair.streams import as_columns
 
-WITHIN, VIOLATES, UNKNOWN = VERDICTS
+WITHIN, VIOLATES, UNKNOWN = VERDICTS = ("within margin", "violates margin", "not enough evidence")
 every_method = pytest.mark.parametrize("method", BOOTSTRAP_METHODS)
 
 
@@ -60,7 +59,6 @@ def with_limits(low, high, metric="demographic_parity", **changes):
 )
 def test_a_verdict_says_where_the_whole_interval_is(low, high, verdict):
     assert with_limits(low, high).verdict(0.1) == verdict
-    assert VERDICTS == ("within margin", "violates margin", "not enough evidence")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,7 @@ def test_twenty_rows_are_never_within_a_margin(method, n):
         assert ratio.verdict(0.8) != WITHIN
 
 
-N_STUDIES, ALPHA = 1000, 0.05
+N_STUDIES, ALPHA = 2000, 0.05
 MOST = binom.ppf(1 - 1e-3, N_STUDIES, ALPHA)  # wrong verdicts; an exact method has more once in a thousand runs
 
 
@@ -160,6 +158,29 @@ def test_nothing_more_is_needed_where_the_verdict_is_definite():
 def test_no_number_of_rows_decides_on_the_margin_itself(metric):
     found = from_counts([40, 50], [100, 100], metric)
     assert found.rows_needed(0.8 if metric.endswith("ratio") else 0.1) == (np.inf, np.inf, np.inf)
+
+
+@pytest.mark.parametrize("counted", [(0, 5), (5, 0), (0, 5, 6)])
+def test_an_infinite_gap_has_no_forecast(counted):
+    found = from_counts(counted, [50] * len(counted), "demographic_parity_ratio")
+    assert found.estimate == 0.0
+    assert found.verdict(0.2) == UNKNOWN
+    assert found.rows_needed(0.2) == (np.inf, np.inf, np.inf)
+
+
+def test_training_that_may_reach_zero_has_no_forecast():
+    counts = np.array([[[60, 40], [0, 0]], [[50, 50], [0, 0]]], dtype=float)
+    rates_b = np.full((50, 1, 2), 0.45) + np.random.default_rng(0).normal(scale=0.05, size=(50, 1, 2))
+    trained = rates_b.copy()
+    trained[:5, 0, 0] = 0.0
+    criterion, ratio = get_metric("demographic_parity_ratio")
+    found = make_interval(
+        criterion, Counts(counts, counts, counts), rates_b, Groups.of(as_columns([0, 1])), ratio=ratio, source="total",
+        method="normal", confidence_level=0.95, trained=trained, n_training=100,
+    )  # fmt: skip
+    assert found.spread_training == np.inf
+    assert found.to_dict()["spread_training"] is None
+    assert found.rows_needed(0.75) == (np.inf, np.inf, np.inf)
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
@@ -304,3 +325,17 @@ def test_criteria_of_two_rates_have_a_verdict(held_out):
     found = fitted(2000, 1).fairness_interval(**held_out, metric="equalized_odds")
     assert found.verdict(0.9) in VERDICTS
     assert len(found.by_pair) == len(CRITERIA["equalized_odds"].rates)
+
+
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")
+@every_method
+@pytest.mark.parametrize("n_replicates", [2, 200])
+def test_twenty_rows_are_never_within_a_margin_of_a_classifier_either(method, n_replicates):
+    clf = fitted(2000, 3, n_replicates)
+    for first in range(0, 400, 20):
+        rows = sf.datasets.SyntheticDI(seed=6).rows(first, 20)
+        for source in ("total", "evaluation"):
+            found = clf.fairness_interval(
+                rows.X, rows.y, sensitive_features=rows.group, source=source, method=method
+            )  # fmt: skip
+            assert found.verdict(0.2) != WITHIN

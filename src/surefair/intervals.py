@@ -61,8 +61,6 @@ BOOTSTRAP_METHODS = ("percentile", "basic", "normal", "cheap")
 
 METHODS = (*BOOTSTRAP_METHODS, "paper")
 
-VERDICTS = ("within margin", "violates margin", "not enough evidence")
-
 FEW = 15
 """Rows on either side of a rate, counted towards it or not, below which its limits are made exact.
 
@@ -265,9 +263,9 @@ class Interval:
             for name in ("gap", "low", "high", "spread_training", "spread_evaluation")
         )
         a, b = training**2, evaluation**2
-        share = np.where(np.isnan(a + b), 0.0, _share_left(gap, low, high, edge, beyond))
-        aim = share**2 * (a + b)  # what may be left of the variance
+        share = np.where(np.isfinite(a + b), _share_left(gap, low, high, edge, beyond), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
+            aim = share**2 * (a + b)  # what may be left of the variance
             grown = np.stack([a / (aim - b), b / (aim - a), 1.0 / share**2])
         grown = np.where(np.stack([aim > b, aim > a, share > 0.0]), grown, np.inf)
         grown = np.where(share >= 1.0, 1.0, grown)
@@ -281,8 +279,8 @@ def _share_left(gap: FloatArray, low: FloatArray, high: FloatArray, edge: float,
     Where the largest gap is beyond the edge, the limit next to 0 must be; otherwise both limits must come within.
     """
     size = np.abs(gap)
-    outer, inner = np.where(gap < 0.0, [gap - low, high - gap], [high - gap, gap - low])
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # a gap or its limits may be infinite
+        outer, inner = np.where(gap < 0.0, [gap - low, high - gap], [high - gap, gap - low])
         share = (size - edge) / inner if beyond else np.minimum((edge - size) / outer, (edge + size) / inner)
     return np.where(share > 1e-6, np.minimum(share, 1.0), 0.0)  # less is on the edge, but for rounding
 
@@ -816,8 +814,8 @@ def fairness_interval(
     confidence_level : float
     method : {"percentile", "basic", "normal", "cheap", "paper"}
         How replicates become limits, of a gap between two groups and of every rate for itself. Of several gaps, the
-        limits hold together, by any of these methods alike. "cheap" is valid with 2 replicates or more, and wide with
-        few. "paper" is the published version, for reproduction only.
+        limits hold together, by any of these methods alike but for "cheap", which is valid with 2 replicates or more,
+        and wide with few. "paper" is the published version, for reproduction only.
     n_replicates : int
         2 or more; a warning says so if they are too few for the method.
     random_state : int or None

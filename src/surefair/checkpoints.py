@@ -27,7 +27,7 @@ from surefair.schedules import PolynomialDecay
 from surefair.streams import is_sparse
 
 FORMAT = "surefair.FairClassifier"
-VERSION = 3
+VERSION = 4
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -136,7 +136,7 @@ def _export(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
         arrays |= _packed("form", fit.learner.form) | {"W": fit.W, "start": fit.learner.settings.start}
         meta["form"] = type(fit.learner.form).__name__
         meta |= {"begun": _params(fit.problem.params), "begun_groups": _groups(fit.problem.groups)}
-        meta |= {"sparse": fit.sparse, "weight": fit.weight}
+        meta |= {"sparse": fit.sparse, "weight": fit.weight, "schedule": vars(fit.learner.settings.schedule)}
     return meta, arrays
 
 
@@ -210,7 +210,8 @@ def _restore(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
         constraint_set = _unpacked("constraint", Rows, arrays)
         form = _unpacked("form", next(kind for kind, _ in LEARNERS if kind.__name__ == meta["form"]), arrays)
         problem = replace(clf._problem(_looked_up(meta["begun"])), groups=_groups_of(meta["begun_groups"]))
-        fit = assemble(problem, constraint_set, None, arrays["W"], form, arrays["start"], meta["sparse"])
+        schedule = PolynomialDecay(**meta["schedule"])
+        fit = assemble(problem, constraint_set, None, arrays["W"], form, arrays["start"], schedule, meta["sparse"])
         state = _unpacked("state", type(fit.state), arrays)
         clf._fit = fit._replace(state=state._replace(k=int(state.k)), weight=meta["weight"])
     return clf

@@ -473,7 +473,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if same_length(X=rows.y, sensitive_features=codes) == 0:
             raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
         some_weight(rows.weight, "to count")
-        counts = fit.decisions(rows._replace(group=codes), groups.sizes, source, effective_n_jobs(self.n_jobs))
+        counts = fit.decisions(
+            rows._replace(group=codes), groups.sizes, source, method == "percentile", effective_n_jobs(self.n_jobs)
+        )
         rates = compared_rates(criterion, ratio)
         weighted = source in ("evaluation", "total")
         rates_b = reweigh(rates, counts, self.seed_) if weighted else rates_of(rates, counts)[1:]
@@ -485,7 +487,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             positive=self.classes_.tolist()[1], notes=_unseen(groups, known, "not seen in training"),
         )  # fmt: skip
 
-    def coef_interval(self, confidence_level: float = 0.95, method: str = "percentile") -> Any:
+    def coef_interval(self, confidence_level: float = 0.95, method: str = "basic") -> Any:
         """Confidence intervals for the coefficients of the optimum, each for itself.
 
         The optimum is that under the constraint set as it was drawn. In a small one, features that mean nothing
@@ -494,10 +496,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         confidence_level : float
-        method : {"percentile", "basic", "normal", "cheap"}
-            How replicates become limits: by their quantiles, by these mirrored at the estimate, by their standard
-            deviation, or by their distance from the estimate and Student's t law, which is valid with ``n_replicates``
-            from 2 up.
+        method : {"basic", "percentile", "normal", "cheap"}
+            How replicates become limits: by their quantiles mirrored at the estimate, which takes away the bias that
+            steps leave; by the quantiles themselves; by their standard deviation; or by their distance from the
+            estimate and Student's t law, which is valid with ``n_replicates`` from 2 up.
 
         Returns
         -------

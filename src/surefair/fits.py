@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from scipy.sparse import csr_matrix, hstack, vstack
 
 from surefair import kernels, theory
@@ -19,7 +20,7 @@ from surefair.encoding import Groups, fitted_map, mapped
 from surefair.learners import Learner, Settings, learner_for
 from surefair.losses import Loss
 from surefair.multipliers import Multipliers
-from surefair.schedules import AUTO, PolynomialDecay, enough_rows, whitening
+from surefair.schedules import AUTO, PolynomialDecay, enough_rows, evened, whitening
 from surefair.streams import FloatArray, is_sparse
 
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
@@ -163,14 +164,22 @@ class Fit(NamedTuple):
         _, now, _, *rest = self.state  # what diverges shows in the iterates before their sums
         return all(np.isfinite(array.sum()) for array in (now, *rest))
 
-    def decisions(self, rows: Rows, sizes: tuple[int, ...], source: str, n_threads: int) -> Counts:
-        """Counts of the decisions of the fit (first) and its replicates on evaluation rows, as a source needs them."""
+    def decisions(self, rows: Rows, sizes: tuple[int, ...], source: str, mirrored: bool, n_threads: int) -> Counts:
+        """Counts of the decisions of the fit (first) and its replicates on evaluation rows, as a source needs them.
+
+        Steps leave a bias of the order of their size and of the variance of the gradients, which is twice as large in
+        replicates: what these lie beside the fit, the fit lies beside the optimum. ``mirrored`` at the fit, they lie
+        around the optimum.
+        """
         theta = self.theta
-        fit = theta[:, :1]
-        if source == "retraining":  # two independent fits differ by √2 times the spread of one
-            theta = fit + np.sqrt(2.0) * (theta - fit)
+        fit, replicates = theta[:, :1], theta[:, 1:]
         if source == "evaluation":
             theta = fit
+        elif source == "retraining":  # two independent fits have the same bias and differ by √2 times the spread of one
+            middle = replicates.mean(axis=1, keepdims=True) if mirrored else fit
+            theta = np.hstack([fit, fit + np.sqrt(2.0) * (replicates - middle)])
+        elif mirrored:
+            theta = np.hstack([fit, 2.0 * fit - replicates])
         truth = (rows.y > 0.0).astype(np.int64)
         weight = None if (rows.weight == 1.0).all() else rows.weight
         counts = count(theta, mapped(self.feature_map, rows.X), truth, rows.group, sizes, weight, n_threads)
@@ -186,9 +195,15 @@ def begin(problem: Problem, constraint_set: Rows) -> Fit:
     W = whitening(X, weight) if auto else np.ones(X.shape[1])
     moved = change_coordinates(X, W)
     form, start = _constrain(problem, constraint_set, moved), np.zeros(X.shape[1])
+    schedule = problem.schedule or AUTO.over(float(problem.loss.curvature(0.0, 1.0)))
     if auto and enough_rows(X) and len(np.unique(y[weight > 0.0])) == 2:
-        start = theory.solve(_settings(problem, start), form, moved, y, weight)
-    return assemble(problem, constraint_set, feature_map, W, form, start, is_sparse(X))
+        start = theory.solve(_settings(problem, start, schedule), form, moved, y, weight)
+        curvature = weight / weight.sum() * problem.loss.curvature(moved @ start, y)
+        whole = W.ndim == 2
+        A, c = evened((moved.T * curvature) @ moved if whole else abs(moved).power(2).T @ curvature)
+        W, start = (W @ A, solve_triangular(A, start)) if whole else (W * A, start / A)
+        form, schedule = _constrain(problem, constraint_set, change_coordinates(X, W)), AUTO.over(c)
+    return assemble(problem, constraint_set, feature_map, W, form, start, schedule, is_sparse(X))
 
 
 def assemble(
@@ -198,15 +213,16 @@ def assemble(
     W: FloatArray,
     form: Form,
     start: FloatArray,
+    schedule: PolynomialDecay,
     sparse: bool,
 ) -> Fit:
     """Fit before its first row."""
-    learner = learner_for(_settings(problem, start), form, sparse)
+    learner = learner_for(_settings(problem, start, schedule), form, sparse)
     state = learner.init(1 + problem.n_replicates)
     return Fit(problem, constraint_set.copy(), feature_map, W, learner, state, sparse, weight=0.0)
 
 
-def _settings(problem: Problem, start: FloatArray) -> Settings:
+def _settings(problem: Problem, start: FloatArray, schedule: PolynomialDecay) -> Settings:
     """What the learner is told."""
     return Settings(
         loss=problem.loss,
@@ -214,7 +230,7 @@ def _settings(problem: Problem, start: FloatArray) -> Settings:
         tolerance=problem.tolerance,
         penalty=problem.penalty,
         sharpness=problem.sharpness,
-        schedule=problem.schedule or AUTO,
+        schedule=schedule,
         multipliers=problem.multipliers,
         start=start,
         robust=problem.schedule is None,

@@ -413,6 +413,8 @@ def test_the_covariance_and_the_law_of_the_gap_are_those_of_repeated_fits(case):
     clfs = [sampled(repetition, **EVERYTHING[case]) for repetition in range(REPETITIONS)]
     thetas = np.array([np.append(clf.coef_, clf.intercept_) for clf in clfs])
     covariance = of_population(theory.asymptotic_covariance, clfs[0])
+    rank = np.linalg.matrix_rank(covariance, tol=1e-9 * np.abs(covariance).max())
+    assert rank == (2 if case.startswith("active") else 3)
     # each ratio of variances is a chi-square number over its degrees of freedom; the rest is for n being finite
     low, high = chi2.ppf([0.0005, 0.9995], REPETITIONS - 1) / (REPETITIONS - 1) * [0.85, 1.15]
     ratio = TRAINED * thetas.var(axis=0, ddof=1) / np.diag(covariance)

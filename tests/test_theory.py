@@ -356,8 +356,21 @@ def test_a_penalty_with_two_optima_is_told_and_the_better_one_taken():
         assert one.value >= best.value
         assert min(value_at(one.theta + step) for step in steps_around(3, 60)) >= value_at(one.theta) - 1e-6
     assert max(np.abs(one.theta - best.theta).max() for one in others) > 0.1
-    with pytest.warns(theory.LocalOptima, match=r"local optima, with values from .* apart.*nearest to number"):
+    with pytest.warns(theory.LocalOptima, match=r"local optima, with values from .* apart.*the best is taken"):
         assert np.array_equal(theory.optimum(clf, ROWS.X, ROWS.y), best.theta)
+
+
+def test_the_law_of_a_fit_is_that_around_its_own_optimum():
+    apart, rows = DM.rows(0, 1_000), DM.rows(5_000_000, 4_000)
+    clf = sf.FairClassifier("false_omission_rate", penalty=20.0, n_replicates=0, random_state=0)
+    clf.fit(rows.X, rows.y, sensitive_features=rows.group, constraint_set=(apart.X, apart.y, apart.group))
+    best, *others = theory.optima(clf, rows.X, rows.y)
+    own = min((best, *others), key=lambda one: np.abs(one.theta - np.append(clf.coef_, clf.intercept_)).max())
+    assert own is not best
+    with pytest.warns(theory.LocalOptima, match="that one is taken"):
+        law = theory.gap_law(clf, rows.X, rows.y, sensitive_features=rows.group, n=1_000, metric="demographic_parity")
+    accepted = rows.X @ own.theta[:2] + own.theta[2] > 0.0
+    assert law.mean == pytest.approx(accepted[rows.group == 0].mean() - accepted[rows.group == 1].mean())
 
 
 @pytest.mark.parametrize("criterion", ["demographic_parity", "false_positive_rate", "equalized_odds"])

@@ -132,7 +132,8 @@ def asymptotic_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight:
 
     Given the constraint set, as everything here. Which faces hold θ* is seen from θ* itself. Where a face only touches
     it, with multiplier 0, the limit law is not normal: a warning, ``BoundaryConstraint``, says so, and the law returned
-    is that without the face.
+    is that without the face. Of several local optima (a warning, ``LocalOptima``), θ* is here the one nearest to the
+    fit: that is where the learner goes.
 
     A penalty has kinks, where margins on D' are 0, and a stiff one has its optimum on some. To the letter they would be
     all or nothing: ignored where θ* is beside them, and faces that hold it for good where it is on them. The path of a
@@ -167,7 +168,7 @@ def asymptotic_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight:
     """
     fit, rows = clf._population(X, y, sample_weight)
     objective = _objective(fit, rows)
-    return _in_features(fit, _covariance(objective, fit.learner.form, _best(fit, objective).theta))
+    return _in_features(fit, _covariance(objective, fit.learner.form, _best(fit, objective, beside_fit=True).theta))
 
 
 def paper_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> FloatArray:
@@ -188,7 +189,7 @@ def paper_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any 
     """
     fit, rows = clf._population(X, y, sample_weight)
     objective, form = _objective(fit, rows), fit.learner.form
-    s, theta = objective.settings, _best(fit, objective).theta
+    s, theta = objective.settings, _best(fit, objective, beside_fit=True).theta
     W = np.diag(fit.W) if fit.W.ndim == 1 else fit.W
     V = np.linalg.inv(W)  # from coefficients of the features to the learner's
     hessian, scores = V.T @ objective.hessian(theta) @ V, V.T @ objective.scores(theta) @ V
@@ -334,7 +335,7 @@ def gap_law(
             "metric's rates (false_positive_rate for equalized_odds, say), and two groups at a time."
         )
     objective = _objective(fit, rows)
-    best = _best(fit, objective).theta
+    best = _best(fit, objective, beside_fit=True).theta
     theta, spread = fit.back(best), _in_features(fit, _covariance(objective, fit.learner.form, best)) / n
     features, truth = fit.features(rows.X), (rows.y > 0.0).astype(np.int64)
 
@@ -396,27 +397,30 @@ def _in_features(fit: Fit, covariance: FloatArray) -> FloatArray:
     return fit.back(fit.back(covariance.T).T) if fit.W.ndim == 2 else np.outer(fit.W, fit.W) * covariance
 
 
-def _best(fit: Fit, objective: _Objective) -> Optimum:
-    """The best optimum; a warning where there are others, or where it was not reached."""
+def _best(fit: Fit, objective: _Objective, beside_fit: bool = False) -> Optimum:
+    """The best optimum, or the one beside the fit; a warning where there are others, or where it was not reached."""
     found = _optima(objective, fit.learner.form)
+    chosen = found[0]
     if len(found) > 1:
         far = max(float(np.abs(fit.back(other.theta - found[0].theta)).max()) for other in found[1:])
         nearest = int(np.argmin([np.abs(fit.alone[:, 0] - fit.back(one.theta)).max() for one in found]))
+        chosen = found[nearest] if beside_fit else found[0]
         warnings.warn(
             f"The penalty has {len(found)} local optima, with values from {found[0].value:.6g} to "
-            f"{found[-1].value:.6g} and coefficients up to {far:.3g} apart. The best is taken; this fit is nearest to "
-            f"number {1 + nearest}. Look at them all with theory.optima, or lower the penalty.",
+            f"{found[-1].value:.6g} and coefficients up to {far:.3g} apart. This fit is nearest to number "
+            f"{1 + nearest}; {'that one' if beside_fit else 'the best'} is taken. Look at them all with theory.optima, "
+            "or lower the penalty.",
             LocalOptima,
             stacklevel=3,
         )
-    if not found[0].reached:
+    if not chosen.reached:
         warnings.warn(
             "The solver stopped before it reached the optimum, at the point returned. The data may be separable or "
             "features of very different size: raise alpha, or scale the features.",
             StoppedEarly,
             stacklevel=3,
         )
-    return found[0]
+    return chosen
 
 
 def _covariance(objective: _Objective, form: Form, theta: FloatArray) -> FloatArray:

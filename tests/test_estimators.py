@@ -32,7 +32,7 @@ from surefair.datasets import SyntheticDM
 from surefair.diagnostics import TooFewReplicates
 from surefair.intervals import BOOTSTRAP_METHODS, METHODS, SOURCES, limits
 from surefair.streams import Batch
-from surefair.theory import optimum
+from surefair.theory import optima
 
 pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")  # few are enough here
 
@@ -217,8 +217,9 @@ def test_the_coefficients_interval_is_made_of_the_replicates():
     clf = train(make(n_replicates=99), TRAIN)
     table, thetas = clf.coef_interval(confidence_level=0.9), margins(clf)
     assert np.array_equal(table["estimate"], thetas[0])
-    np.testing.assert_allclose(table["low"], np.sort(thetas[1:], axis=0)[4])  # ranks 5 and 95 of 99
-    np.testing.assert_allclose(table["high"], np.sort(thetas[1:], axis=0)[94])
+    mirrored = np.sort(2.0 * thetas[0] - thetas[1:], axis=0)
+    np.testing.assert_allclose(table["low"], mirrored[4])  # ranks 5 and 95 of 99
+    np.testing.assert_allclose(table["high"], mirrored[94])
     assert np.array_equal(table["excludes_zero"], table["low"] * table["high"] > 0.0)
 
 
@@ -486,10 +487,11 @@ def test_the_sharper_a_penalty_the_nearer_to_the_kinked_one(criterion, step_size
 def test_a_long_fit_with_a_smooth_penalty_comes_to_its_optimum(criterion, loss):
     rows, parameters = STREAM.rows(10_000, 6000), {"loss": loss, "n_replicates": 10, "penalty": 5.0}
     clf = train(make(criterion, sharpness=1.0, **parameters), rows, constraint_set=triple(D_PRIME))
-    best = optimum(clf, rows.X, rows.y)
-    assert (np.abs(margins(clf)[0] - best) <= 5.0 * margins(clf)[1:].std(axis=0)).all()
+    found = margins(clf)[0]  # soft rates have several optima, and the learner goes to one beside its start
+    best = min((one.theta for one in optima(clf, rows.X, rows.y)), key=lambda theta: np.abs(theta - found).max())
+    assert (np.abs(found - best) <= 5.0 * margins(clf)[1:].std(axis=0)).all()
     kinked = train(make(criterion, **parameters), rows, constraint_set=triple(D_PRIME))
-    assert not np.allclose(best, optimum(kinked, rows.X, rows.y), rtol=1e-3)
+    assert not any(np.allclose(best, one.theta, rtol=1e-3) for one in optima(kinked, rows.X, rows.y))
 
 
 def test_where_a_criterion_constrains_the_sharpness_of_penalties_does_not_matter():

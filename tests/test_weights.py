@@ -201,6 +201,7 @@ def test_weights_lead_to_the_weighted_optimum(criterion, loss):
     assert abs(found[1] - best[1]) < 0.2 * abs(found[1] - plain[1])
 
 
+@pytest.mark.filterwarnings("ignore::surefair.theory.LocalOptima")
 def test_the_optimum_of_weights_is_that_of_repetitions():
     weight = np.random.default_rng(4).integers(3, size=600)
     again = np.repeat(np.arange(600), weight)

@@ -462,20 +462,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         one_of(source, SOURCES, "source")
         one_of(method, METHODS, "method")
         check_level(confidence_level)
-        if sensitive_features is None:
-            raise ValueError("sensitive_features is needed: an unfairness is a difference between groups.")
         fit = self._replicated()
-        columns = self._columns(sensitive_features, measured=True)
+        rows, groups = self._measured(X, y, sensitive_features, sample_weight)
         known = None if self._census is None else self._census.groups
-        groups = (Groups.of(columns) if known is None else known.measured_by(columns)).check_comparable()
-        rows = self._check_rows(X, y, None, sample_weight)
-        codes = groups.codes(columns)
-        if same_length(X=rows.y, sensitive_features=codes) == 0:
-            raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
-        some_weight(rows.weight, "to count")
-        counts = fit.decisions(
-            rows._replace(group=codes), groups.sizes, source, method == "percentile", effective_n_jobs(self.n_jobs)
-        )
+        mirrored = method == "percentile"
+        counts = fit.decisions(rows, groups.sizes, source, mirrored, effective_n_jobs(self.n_jobs))
         rates = compared_rates(criterion, ratio)
         weighted = source in ("evaluation", "total")
         rates_b = reweigh(rates, counts, self.seed_) if weighted else rates_of(rates, counts)[1:]
@@ -776,6 +767,20 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = self._check_rows(X, y, None, sample_weight)
         some_weight(rows.weight, "of the population")
         return self._answer(), rows
+
+    def _measured(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> tuple[Rows, Groups]:
+        """Return checked rows to measure an unfairness on, and the groups to compare."""
+        if sensitive_features is None:
+            raise ValueError("sensitive_features is needed: an unfairness is a difference between groups.")
+        columns = self._columns(sensitive_features, measured=True)
+        known = None if self._census is None else self._census.groups
+        groups = (Groups.of(columns) if known is None else known.measured_by(columns)).check_comparable()
+        rows = self._check_rows(X, y, None, sample_weight)
+        codes = groups.codes(columns)
+        if same_length(X=rows.y, sensitive_features=codes) == 0:
+            raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
+        some_weight(rows.weight, "to count")
+        return rows._replace(group=codes), groups
 
     def _become(self, other: Self) -> Self:
         """Take over the state of a copy that went on, all at once; nothing in a state is ever changed in place."""

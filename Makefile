@@ -43,7 +43,7 @@ bench-all: .venv/peers  ## the same with slow peers, growth, and memory over ten
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/memory.py
 
-calibrate: .venv/installed  ## the full statistical studies; results in docs/results
+calibrate: .venv/installed  ## the full statistical studies; results in docs/results; hours
 	$(BIN)/python studies/spread.py
 	$(BIN)/python studies/parity.py
 	$(BIN)/python studies/groups.py
@@ -51,6 +51,7 @@ calibrate: .venv/installed  ## the full statistical studies; results in docs/res
 	$(BIN)/python studies/verdict.py
 	$(BIN)/python studies/adult.py
 	$(BIN)/python studies/covariance.py
+	$(BIN)/python studies/coverage.py
 
 docs: .venv/installed  ## the documentation, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --group docs

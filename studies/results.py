@@ -28,12 +28,22 @@ def in_parallel(function: Any, items: Sequence[Any], title: str, quiet: bool = F
     yield from track(found, title, total=len(items), console=console, transient=True, disable=not shown)
 
 
-def keep(name: str, settings: dict[str, Any], rows: Sequence[dict[str, Any]], **more: Sequence[dict[str, Any]]) -> None:
-    """Print rows as tables; if this was the full study, run without options, keep them as JSON for the docs."""
+def keep(
+    name: str,
+    settings: dict[str, Any],
+    rows: Sequence[dict[str, Any]],
+    shown: Sequence[str] | None = None,
+    **more: Sequence[dict[str, Any]],
+) -> bool:
+    """Print rows as tables; if this was the full study, run without options, keep them as JSON for the docs.
+
+    ``shown`` names the tables to print, by default all. Returns whether they were kept.
+    """
     for title, lines in ({name: rows} | more).items():
-        console.print(as_table(title, lines))
+        if shown is None or title in shown:
+            console.print(as_table(title, lines))
     if [option for option in sys.argv[1:] if option != "--quiet"]:
-        return
+        return False
     packages = {package: version(package) for package in ("surefair", "numpy", "numba", "scipy")}
     result = {
         "command": f"python studies/{name}.py",
@@ -44,6 +54,7 @@ def keep(name: str, settings: dict[str, Any], rows: Sequence[dict[str, Any]], **
     }
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    return True
 
 
 def as_table(title: str, rows: Iterable[dict[str, Any]]) -> Table:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair import datasets, scoring, theory
     from surefair import diagnostics as diagnostics
     from surefair import plotting as plotting
+    from surefair.calibration import Calibration, calibrate
     from surefair.checkpoints import load, save
     from surefair.criteria import CRITERIA, Criterion
     from surefair.estimators import FairClassifier
@@ -24,10 +25,12 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CRITERIA",
+    "Calibration",
     "Criterion",
     "FairClassifier",
     "Interval",
     "PolynomialDecay",
+    "calibrate",
     "datasets",
     "fairness_interval",
     "load",
@@ -42,10 +45,12 @@ __all__ = [
 # numba together take more than a second, and `surefair --help` needs none of them.
 _HOME = {
     "CRITERIA": "surefair.criteria",
+    "Calibration": "surefair.calibration",
     "Criterion": "surefair.criteria",
     "FairClassifier": "surefair.estimators",
     "Interval": "surefair.intervals",
     "PolynomialDecay": "surefair.schedules",
+    "calibrate": "surefair.calibration",
     "fairness_interval": "surefair.intervals",
     "load": "surefair.checkpoints",
     "mean_interval_score": "surefair.scoring",

@@ -1,0 +1,233 @@
+"""How often intervals of level 95 % contain what they are for: every criterion, loss and data set, by rows trained on.
+
+Each data set is the population (of the synthetic streams 100,000 rows). For each problem one constraint set of 1,000
+rows is drawn and held fixed. Then R times: fresh rows, one fit at default settings with its replicates, 2,000
+evaluation rows, and intervals of all four sources for the gap and for every coefficient, each against its own truth;
+``sf.calibrate`` does it. Judged is the exact binomial interval of each coverage, its level corrected for the number of
+all that are judged (Bonferroni): with 20,000 rows it may not lie outside 93 to 97 %, with 4,000 not below 92 %.
+
+    python studies/coverage.py [--repetitions R] [--rows N ...] [--data NAME ...] [--criterion NAME ...]
+                               [--loss NAME ...] [--jobs J] [--quiet]
+
+Finished problems are kept in build/coverage.jsonl, with a digest of the library's code: a run that was interrupted
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import results
+from scipy.stats import beta
+from spread import data_folder
+
+import surefair as sf
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+CRITERIA = ("demographic_parity", "false_positive_rate", "false_negative_rate")
+LOSSES = ("log_loss", "squared_error")
+ROWS = (1_000, 4_000, 20_000)
+BOUNDS = {4_000: (0.92, 1.0), 20_000: (0.93, 0.97)}  # by rows trained on; fewer are shown and not judged
+SEED, N_POPULATION, N_CONSTRAINT, LEVEL = 11, 100_000, 1_000, 0.95
+FINISHED = Path(__file__).parents[1] / "build" / "coverage.jsonl"
+DATA: dict[str, Callable[[], Any]] = {
+    "synthetic DI": lambda: sf.datasets.SyntheticDI(seed=SEED).sample(N_POPULATION),
+    "synthetic DM": lambda: sf.datasets.SyntheticDM(seed=SEED).sample(N_POPULATION),
+    "Adult": lambda: sf.datasets.load_adult(data_folder()),
+    "COMPAS": lambda: sf.datasets.load_compas(data_folder()),
+}
+SHADES = {"training": "#0072B2", "retraining": "#D55E00", "evaluation": "#009E73", "total": "#CC79A7"}
+
+
+@cache
+def population(name: str) -> Any:
+    """Load a data set, once."""
+    return DATA[name]()
+
+
+@cache
+def digest() -> str:
+    """Digest of all code that results depend on."""
+    package = Path(sf.__file__).parent
+    files = [path for path in sorted(package.rglob("*.py")) if path.parent.name != "cli" and path.stem != "plotting"]
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def finished() -> dict[str, Any]:
+    """Results of problems that were finished, by problem."""
+    lines = FINISHED.read_text().splitlines() if FINISHED.exists() else []
+    found = {}
+    for line in lines:
+        try:
+            one = json.loads(line)
+        except ValueError:  # cut off by an interruption
+            continue
+        found[json.dumps(one["problem"], sort_keys=True)] = one["result"]
+    return found
+
+
+def measure(data: str, criterion: str, loss: str, n: int, repetitions: int, jobs: int, quiet: bool) -> dict[str, Any]:
+    """Calibration of one problem, as plain values; kept for the next run."""
+    problem = {"data": data, "criterion": criterion, "loss": loss, "rows": n, "repetitions": repetitions}
+    problem["code"] = digest()
+    known = finished().get(json.dumps(problem, sort_keys=True))
+    if known is not None:
+        return known
+    rows = population(data)
+    found = sf.calibrate(
+        sf.FairClassifier(criterion, loss, n_constraint=N_CONSTRAINT),
+        rows.X,
+        rows.y,
+        sensitive_features=rows.sensitive,
+        n_rows=n,
+        repetitions=repetitions,
+        confidence_level=LEVEL,
+        random_state=SEED,
+        n_jobs=jobs,
+        progress=not quiet,
+    )
+    gaps = found.table[found.table["kind"] == "gap"].set_index("source")["coverage"]
+    shares = ", ".join(f"{source} {share:.3f}" for source, share in gaps.items())
+    print(f"{data}, {criterion}, {loss}, {n:,} rows: {shares}", flush=True)
+    FINISHED.parent.mkdir(exist_ok=True)
+    with FINISHED.open("a") as file:
+        file.write(json.dumps({"problem": problem, "result": found.to_dict()}) + "\n")
+    return found.to_dict()
+
+
+def exact(share: float, n: int, level: float) -> tuple[float, float]:
+    """Binomial interval of Clopper and Pearson for a share of n."""
+    k, tail = round(share * n), (1.0 - level) / 2.0
+    low = beta.ppf(tail, k, n - k + 1) if k > 0 else 0.0
+    return float(low), float(beta.isf(tail, k + 1, n - k) if k < n else 1.0)
+
+
+def failures(found: dict[str, Any], n: int, level: float) -> list[str]:
+    """Quantities whose coverage is out of bounds by more than chance."""
+    if n not in BOUNDS:
+        return []
+    (least, most), failed = BOUNDS[n], []
+    for row in found["table"]:
+        defined = found["settings"]["repetitions"] - row["undefined"]
+        low, high = exact(row["coverage"], defined, level) if defined else (0.0, 0.0)
+        if high < least or low > most:
+            failed.append(row["source"] if row["kind"] == "gap" else row["quantity"])
+    return failed
+
+
+def summary(found: dict[str, Any], n: int, level: float) -> dict[str, Any]:
+    """One line of the table."""
+    gaps = {row["source"]: row["coverage"] for row in found["table"] if row["kind"] == "gap"}
+    coefs = [row["coverage"] for row in found["table"] if row["kind"] == "coefficient" and row["coverage"] is not None]
+    diagnostics = {name: share for name, share in found["warned"].items() if hasattr(sf.diagnostics, name)}
+    failed = failures(found, n, level)
+    verdict = "holds" if n in BOUNDS else "not judged"
+    if failed:
+        verdict = "warned of" if max(diagnostics.values(), default=0.0) >= 0.5 else "FAILS"
+    return {
+        **gaps,
+        "coef_lowest": float(np.min(coefs)),
+        "coef_mean": float(np.mean(coefs)),
+        "coef_highest": float(np.max(coefs)),
+        "verdict": verdict,
+        "out_of_bounds": ", ".join(failed),
+        "diagnostics": ", ".join(f"{name} {share:.0%}" for name, share in diagnostics.items()),
+    }
+
+
+def widths(found: dict[str, Any]) -> dict[str, Any]:
+    """Of the same problem, how wide the intervals were and how true the bootstrap's spread."""
+    gaps = {row["source"]: row for row in found["table"] if row["kind"] == "gap"}
+    coefs = [row for row in found["table"] if row["kind"] == "coefficient" and row["spread_ratio"] is not None]
+    row = {f"width_{source}": gap["width"] for source, gap in gaps.items()}
+    row |= {"score_total": gaps["total"]["score"]}
+    row |= {f"spread_{source}": gap["spread_ratio"] for source, gap in gaps.items()}
+    row |= {"spread_coef_lowest": float(np.min([one["spread_ratio"] for one in coefs]))}
+    row |= {"spread_coef_highest": float(np.max([one["spread_ratio"] for one in coefs]))}
+    return row | {"bias_coef_largest": float(np.max([abs(one["bias"]) for one in coefs]))}
+
+
+def draw(rows: list[dict[str, Any]]) -> Any:
+    """Coverage against rows trained on: a panel for each data set and criterion."""
+    data, criteria = (list(dict.fromkeys(row[name] for row in rows)) for name in ("data", "criterion"))
+    figure, axes = plt.subplots(
+        len(data), len(criteria), figsize=(3.6 * len(criteria), 2.5 * len(data)), sharex=True, sharey=True,
+        squeeze=False, layout="constrained",
+    )  # fmt: skip
+    lowest = min(row[name] for row in rows for name in (*SHADES, "coef_lowest"))
+    for (i, name), (j, criterion) in product(enumerate(data), enumerate(criteria)):
+        ax = axes[i, j]
+        ax.axhspan(0.93, 0.97, color="0.92", zorder=0)
+        ax.axhline(LEVEL, color="0.5", linewidth=0.8, zorder=1)
+        for loss, marker, shift in (("log_loss", "o", 0.93), ("squared_error", "s", 1.07)):
+            some = [row for row in rows if (row["data"], row["criterion"], row["loss"]) == (name, criterion, loss)]
+            n = np.array([row["rows"] for row in some]) * shift
+            ends = [[row[end] for row in some] for end in ("coef_lowest", "coef_highest")]
+            label = "coefficients, lowest to highest" if loss == "log_loss" else None
+            ax.vlines(n, *ends, color="0.6", linewidth=4, alpha=0.6, label=label)
+            for k, (source, colour) in enumerate(SHADES.items()):
+                at = n * (0.97, 0.99, 1.01, 1.03)[k]
+                label = f"{source}, {loss.replace('_', ' ')}"
+                ax.plot(at, [row[source] for row in some], marker, color=colour, markersize=4, label=label)
+        ax.set(xscale="log", title=f"{name}, {criterion.replace('_', ' ')}", ylim=(max(0.0, lowest - 0.02), 1.01))
+        ax.title.set_fontsize("small")
+        ax.set_xticks([row["rows"] for row in rows], labels=[f"{row['rows']:,}" for row in rows], minor=False)
+        ax.minorticks_off()
+        ax.spines[["top", "right"]].set_visible(False)
+    for ax in axes[-1]:
+        ax.set_xlabel("rows trained on")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("coverage")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    return figure
+
+
+def main() -> None:
+    """Run the study and keep its results."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--repetitions", type=int, default=1_000)
+    parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
+    parser.add_argument("--data", nargs="*", choices=DATA, default=list(DATA))
+    parser.add_argument("--criterion", nargs="*", choices=CRITERIA, default=CRITERIA)
+    parser.add_argument("--loss", nargs="*", choices=LOSSES, default=LOSSES)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--quiet", action="store_true")
+    args = parser.parse_args()
+    problems = list(product(args.rows, args.data, args.criterion, args.loss))
+    found = {
+        (data, criterion, loss, n): measure(data, criterion, loss, n, args.repetitions, args.jobs, args.quiet)
+        for n, data, criterion, loss in problems
+    }
+    judged = sum(len(one["table"]) for (*_, n), one in found.items() if n in BOUNDS)
+    level = 1.0 - 0.05 / max(judged, 1)
+    rows, wide = [], []
+    for data, criterion, loss, n in product(args.data, args.criterion, args.loss, args.rows):
+        one = found[data, criterion, loss, n]
+        names = {"data": data, "criterion": criterion, "loss": loss, "rows": n}
+        rows.append(names | summary(one, n, level))
+        wide.append(names | widths(one))
+    settings = {"repetitions": args.repetitions, "n_constraint": N_CONSTRAINT, "judged": judged, "level_each": level}
+    picture = draw(rows)
+    if results.keep("coverage", settings, rows, shown=("coverage",), widths=wide):
+        picture.savefig(results.FOLDER / "coverage.png", dpi=120)
+    else:
+        FINISHED.parent.mkdir(exist_ok=True)
+        picture.savefig(FINISHED.with_suffix(".png"), dpi=120)
+    if failed := [row for row in rows if row["verdict"] == "FAILS"]:
+        raise SystemExit(f"{len(failed)} problems are out of bounds, and no diagnostic says so.")
+
+
+if __name__ == "__main__":
+    main()

@@ -34,6 +34,7 @@ import surefair as sf
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.lines import Line2D
 
 CRITERIA = ("demographic_parity", "false_positive_rate", "false_negative_rate")
 LOSSES = ("log_loss", "squared_error")
@@ -48,6 +49,7 @@ DATA: dict[str, Callable[[], Any]] = {
     "COMPAS": lambda: sf.datasets.load_compas(data_folder()),
 }
 SHADES = {"training": "#0072B2", "retraining": "#D55E00", "evaluation": "#009E73", "total": "#CC79A7"}
+MARKS = {"log_loss": ("o", -0.2), "squared_error": ("s", 0.2)}  # and where beside the number of rows
 
 
 @cache
@@ -161,36 +163,37 @@ def widths(found: dict[str, Any]) -> dict[str, Any]:
 def draw(rows: list[dict[str, Any]]) -> Any:
     """Coverage against rows trained on: a panel for each data set and criterion."""
     data, criteria = (list(dict.fromkeys(row[name] for row in rows)) for name in ("data", "criterion"))
+    size = 1.0 + 3.4 * max(len(criteria), 2), 0.8 + 2.3 * len(data)
     figure, axes = plt.subplots(
-        len(data), len(criteria), figsize=(3.6 * len(criteria), 2.5 * len(data)), sharex=True, sharey=True,
-        squeeze=False, layout="constrained",
-    )  # fmt: skip
+        len(data), len(criteria), figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
+    )
+    places = sorted({row["rows"] for row in rows})
     lowest = min(row[name] for row in rows for name in (*SHADES, "coef_lowest"))
     for (i, name), (j, criterion) in product(enumerate(data), enumerate(criteria)):
         ax = axes[i, j]
         ax.axhspan(0.93, 0.97, color="0.92", zorder=0)
         ax.axhline(LEVEL, color="0.5", linewidth=0.8, zorder=1)
-        for loss, marker, shift in (("log_loss", "o", 0.93), ("squared_error", "s", 1.07)):
+        for loss, (marker, shift) in MARKS.items():
             some = [row for row in rows if (row["data"], row["criterion"], row["loss"]) == (name, criterion, loss)]
-            n = np.array([row["rows"] for row in some]) * shift
+            at = np.array([places.index(row["rows"]) for row in some]) + shift
             ends = [[row[end] for row in some] for end in ("coef_lowest", "coef_highest")]
-            label = "coefficients, lowest to highest" if loss == "log_loss" else None
-            ax.vlines(n, *ends, color="0.6", linewidth=4, alpha=0.6, label=label)
+            ax.vlines(at, *ends, color="0.7", linewidth=5)
             for k, (source, colour) in enumerate(SHADES.items()):
-                at = n * (0.97, 0.99, 1.01, 1.03)[k]
-                label = f"{source}, {loss.replace('_', ' ')}"
-                ax.plot(at, [row[source] for row in some], marker, color=colour, markersize=4, label=label)
-        ax.set(xscale="log", title=f"{name}, {criterion.replace('_', ' ')}", ylim=(max(0.0, lowest - 0.02), 1.01))
-        ax.title.set_fontsize("small")
-        ax.set_xticks([row["rows"] for row in rows], labels=[f"{row['rows']:,}" for row in rows], minor=False)
-        ax.minorticks_off()
+                shares = [row[source] for row in some]
+                ax.plot(at + 0.08 * (k - 1.5), shares, marker, color=colour, markersize=4)
+        ax.set_title(f"{name}, {criterion.replace('_', ' ')}", fontsize="small")
+        ax.set(ylim=(max(0.0, lowest - 0.02), 1.01), xlim=(-0.6, len(places) - 0.4))
+        ax.set_xticks(range(len(places)), labels=[f"{n:,}" for n in places])
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[-1]:
         ax.set_xlabel("rows trained on")
     for ax in axes[:, 0]:
         ax.set_ylabel("coverage")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    handles = [Line2D([], [], marker="o", linestyle="", color=colour, label=name) for name, colour in SHADES.items()]
+    handles.append(Line2D([], [], color="0.7", linewidth=5, label="coefficients, lowest to highest"))
+    for loss, (marker, _) in MARKS.items():
+        handles.append(Line2D([], [], marker=marker, linestyle="", color="0.3", label=loss.replace("_", " ")))
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize="small")
     return figure
 
 

@@ -17,13 +17,14 @@ from uuid import uuid4
 
 import narwhals as nw
 import numpy as np
+import pandas as pd
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from surefair import theory
 from surefair.counts import count
-from surefair.criteria import Criterion, Rate
+from surefair.criteria import Criterion, Rate, get_criterion
 from surefair.encoding import Groups, Levels, fitted_map, mapped
 from surefair.estimators import FairClassifier
 from surefair.intervals import (
@@ -194,6 +195,8 @@ def calibrate(
     _whole("n_evaluation", n_evaluation, 1)
     _whole("repetitions", repetitions, 2)
     _whole("random_state", random_state, 0)
+    if clf.criterion is not None:
+        get_criterion(clf.criterion)
     check_level(confidence_level)
     one_of(method, METHODS, "method")
     one_of(coef_method, BOOTSTRAP_METHODS, "method of coefficients")
@@ -271,8 +274,10 @@ class _Population:
             raise ValueError("sensitive_features is needed: an unfairness is a difference between groups.")
         features, names = _features(X)
         label, columns = as_column(y, "label"), as_columns(sensitive_features, clf.intersections)
-        groups, labels = Groups.of(columns).check_comparable(), Levels.of(label, "label").two()
-        rows = _Rows(features, labels.codes(label), groups.codes(columns))
+        declared, labels = Groups.of(columns), Levels.of(label, "label").two()
+        groups, codes = declared.among(declared.codes(columns))  # those that occur
+        rows = _Rows(features, labels.codes(label), codes)
+        groups.check_comparable()
         n = same_length(X=range(features.shape[0]), y=rows.y, sensitive_features=rows.codes)
         if n < LEAST_ROWS:
             raise ValueError(f"{n} rows are too few to stand for a population. Pass {LEAST_ROWS} or more.")
@@ -384,9 +389,12 @@ class _Study:
         """Rows drawn from the population."""
         return _Rows._make(column[rows] for column in self.population)
 
-    def sensitive(self, rows: _Rows) -> dict[str, NDArray[np.int64]]:
-        """Sensitive columns of some rows."""
-        return {f"column {i}": code for i, code in enumerate(rows.codes.T)}
+    def sensitive(self, rows: _Rows) -> dict[str, pd.Series[Any]]:
+        """Sensitive columns of some rows, with all groups declared, as a draw may lack some."""
+        found = {}
+        for i, (code, n) in enumerate(zip(rows.codes.T, self.sizes, strict=True)):
+            found[f"column {i}"] = pd.Series(pd.Categorical.from_codes(code, pd.RangeIndex(n)))
+        return found
 
     def fit(self, rows: _Rows, **params: Any) -> FairClassifier:
         """Fit of some rows."""

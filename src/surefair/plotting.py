@@ -7,13 +7,16 @@ from itertools import cycle
 from typing import Any, Self
 
 import matplotlib.pyplot as plt
+import narwhals as nw
 
+from surefair.calibration import Calibration
 from surefair.criteria import get_criterion
 from surefair.estimators import FairClassifier
 from surefair.intervals import Interval
 from surefair.streams import Batch, make_frame
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # told apart by colour-blind people, too (Okabe and Ito)
+BAND = 0.02  # around the nominal level, shaded
 
 
 def panels(n: int) -> tuple[Any, Any]:
@@ -103,5 +106,67 @@ class IntervalPathDisplay:
         ax.set_title(f"{first.confidence_level:.0%} intervals, each for a single look", fontsize="medium")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class CalibrationDisplay:
+    """How often intervals contained what they are for, quantity by quantity.
+
+    Parameters
+    ----------
+    calibration : Calibration
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(self, calibration: Calibration) -> None:
+        self.calibration = calibration
+
+    @classmethod
+    def from_calibration(cls, calibration: Calibration, ax: Any = None) -> Self:
+        """Draw what ``sf.calibrate`` found.
+
+        Parameters
+        ----------
+        calibration : Calibration
+        ax : matplotlib Axes, optional
+        """
+        return cls(calibration).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw a dot for each coverage with its binomial interval, and a band of two points around the nominal level.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+        """
+        rows = nw.from_native(self.calibration.table, eager_only=True).rows(named=True)
+        settings = self.calibration.settings
+        level = settings["confidence_level"]
+        if ax is None:
+            ax = plt.subplots(figsize=(7.0, 1.6 + 0.28 * len(rows)), layout="constrained")[1]
+        ax.axvspan(level - BAND, min(level + BAND, 1.0), color="0.92", zorder=0)
+        ax.axvline(level, color="0.4", linewidth=1.0, linestyle="--", zorder=1)
+        for colour, kind in zip(COLOURS, ("gap", "coefficient"), strict=False):
+            some = [
+                (i, row) for i, row in enumerate(rows) if row["kind"] == kind and row["coverage"] == row["coverage"]
+            ]
+            share = [row["coverage"] for _, row in some]
+            ends = [[abs(row[end] - row["coverage"]) for _, row in some] for end in ("coverage_low", "coverage_high")]
+            ax.errorbar(share, [i for i, _ in some], xerr=ends, fmt="o", color=colour, markersize=5, capsize=2)
+        names = [f"{row['quantity']}, {row['source']}" if row["kind"] == "gap" else row["quantity"] for row in rows]
+        ax.set_yticks(range(len(rows)), labels=names)
+        ax.set(ylim=(len(rows) - 0.5, -0.5), xlabel="share of intervals that contain the truth")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{100.0 * value:.3g} %")
+        study = f"{settings['repetitions']:,} repetitions of {settings['n_rows']:,} rows"
+        ax.set_title(
+            f"{100.0 * level:g} % intervals, {settings['metric'].replace('_', ' ')}: {study}", fontsize="medium"
+        )
+        ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure
         return self

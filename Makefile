@@ -58,4 +58,4 @@ docs: .venv/installed  ## the documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:  ## remove what the other targets made
-	rm -rf .venv docs/_build demo
+	rm -rf .venv docs/_build demo build

@@ -203,8 +203,8 @@ def test_the_sentence_says_how_often():
     result = sf.Calibration(table, settings, {"TooFewReplicates": 0.25})
     assert str(result) == result.sentence == (
         "Nominal 95 % intervals covered the gap 94.6 % ± 0.7 of the time (source total, 1,000 repetitions of 4,000 "
-        "rows, ± one standard error); training 95.1 % ± 0.7. They covered the coefficients 94.0 % of the time on "
-        "average, and at the least, that of age, 93.1 %. Warnings, of the repetitions: TooFewReplicates in 25 %."
+        "rows, ± one standard error); training 95.1 % ± 0.7. Coefficients were covered 94.0 % of the time on "
+        "average, least often that of age, 93.1 %. Warnings, of the repetitions: TooFewReplicates in 25 %."
     )  # fmt: skip
     assert repr(result) == "<Calibration: 1,000 repetitions of 4,000 rows>"
 

@@ -557,8 +557,8 @@ def _sentence(table: list[dict[str, Any]], settings: dict[str, Any], warned: dic
         least = min(coefs, key=lambda row: row["coverage"])
         mean = 100.0 * float(np.mean([row["coverage"] for row in coefs]))
         text.append(
-            f"They covered the coefficients {mean:.1f} % of the time on average, and at the least, that of "
-            f"{least['quantity']}, {100.0 * least['coverage']:.1f} %."
+            f"Coefficients were covered {mean:.1f} % of the time on average, least often that of {least['quantity']}, "
+            f"{100.0 * least['coverage']:.1f} %."
         )
     undefined = max((row["undefined"] for row in table), default=0)
     if undefined:

@@ -272,6 +272,8 @@ def test_too_few_rows_or_replicates_are_refused():
         sf.calibrate(sf.FairClassifier(), np.ones((9, 1)), [0, 1, 0] * 3, sensitive_features=[0, 1, 1] * 3)
     with pytest.raises(ValueError, match="An interval needs replicates"):
         calibrate(sf.FairClassifier(n_replicates=0))
+    with pytest.raises(ValueError, match="n_constraint must be a whole number"):
+        calibrate(sf.FairClassifier(n_constraint=-1))
     with pytest.raises(TypeError, match="calibrate takes a FairClassifier; received str"):
         calibrate("FairClassifier")
 

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from surefair import theory
 from surefair.counts import count
-from surefair.criteria import Criterion, Rate, get_criterion
+from surefair.criteria import Criterion, Rate
 from surefair.encoding import Groups, Levels, fitted_map, mapped
 from surefair.estimators import FairClassifier
 from surefair.intervals import (
@@ -185,6 +185,7 @@ def calibrate(
     """
     if not isinstance(clf, FairClassifier):
         raise TypeError(f"calibrate takes a FairClassifier; received {type(clf).__name__}.")
+    clf._check_parameters()
     if clf.n_replicates < 2:
         raise ValueError(
             f"An interval needs replicates, and this classifier has n_replicates={clf.n_replicates}. Use "
@@ -195,8 +196,6 @@ def calibrate(
     _whole("n_evaluation", n_evaluation, 1)
     _whole("repetitions", repetitions, 2)
     _whole("random_state", random_state, 0)
-    if clf.criterion is not None:
-        get_criterion(clf.criterion)
     check_level(confidence_level)
     one_of(method, METHODS, "method")
     one_of(coef_method, BOOTSTRAP_METHODS, "method of coefficients")

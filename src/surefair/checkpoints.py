@@ -27,7 +27,7 @@ from surefair.schedules import PolynomialDecay
 from surefair.streams import is_sparse
 
 FORMAT = "surefair.FairClassifier"
-VERSION = 3
+VERSION = 4
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import issparse
 
 from surefair.criteria import CRITERIA, SoftRatePenalty
 from surefair.kernels import FOLD
@@ -20,21 +21,29 @@ SOFT = [criterion for criterion in CRITERIA.values() if criterion.form is SoftRa
 
 @settings(max_examples=5)
 @given(data=st.data())
-def test_step_equals_reference_step(problems, criterion, loss, law, data, assert_close):
+def test_step_equals_reference_step(problems, criterion, loss, law, data, assert_close, assert_close_trace):
     p = data.draw(problems(criterion, loss, law))
     state, reference = p.state(), p.reference_state()
     assert state.k == reference.k == p.n
     assert_close(p.learner.mean(state), p.learner.mean(reference), ROUNDING)
+    if not issparse(p.X):
+        assert_close_trace(state.trace, reference.trace, ROUNDING)
 
 
 @pytest.mark.parametrize("robust", [False, True], ids=["explicit", "robust"])
-def test_step_equals_reference_step_past_every_edge(problem, criterion, loss, robust, sizes, sparse, assert_close):
+def test_step_equals_reference_step_past_every_edge(
+    problem, criterion, loss, robust, sizes, sparse, assert_close, assert_close_trace
+):
     p = problem(
         criterion, loss, "exponential", seed=1, D=9, n_rows=2 * FOLD + 90, n_constraint=200,
         n_columns=101 if sizes == (2,) else 5,
         robust=robust, start=True, sizes=sizes, sparse=sparse,
     )  # fmt: skip
-    assert_close(p.mean(), p.learner.mean(p.reference_state()), ROUNDING)
+    state, reference = p.state(), p.reference_state()
+    assert_close(p.learner.mean(state), p.learner.mean(reference), ROUNDING)
+    if not sparse:
+        assert len(state.trace) == 3
+        assert_close_trace(state.trace, reference.trace, ROUNDING)
 
 
 SINGLE = 1e-4  # a rounding of 6e-8, at every row, of iterates that may be far larger than their mean
@@ -70,12 +79,14 @@ def _double(learner):
     return replace(learner, settings=replace(learner.settings, dtype="float64"))
 
 
-def test_a_reference_step_continues_a_step(problem, criterion, loss, sparse, assert_close):
+def test_a_reference_step_continues_a_step(problem, criterion, loss, sparse, assert_close, assert_close_trace):
     p = problem(criterion, loss, "poisson", seed=2, start=True, sparse=sparse)
     state = p.part(0, 25).state()
     for x, y in zip(p.dense[25:], p.y[25:], strict=True):
         state = p.learner.reference_step(state, x, y)
     assert_close(p.learner.mean(state), p.mean(), ROUNDING)
+    if not sparse:
+        assert_close_trace(state.trace, p.state().trace, ROUNDING)
 
 
 def test_sparse_rows_are_rows_like_any_other(problem, criterion, loss, sizes, assert_close):
@@ -96,7 +107,9 @@ def test_a_weight_is_a_longer_step(problem, criterion, loss):
 
 @pytest.mark.parametrize("robust", [False, True], ids=["explicit", "robust"])
 @pytest.mark.parametrize("alpha", [1.0, 5.0])
-def test_a_strong_ridge_is_a_ridge_like_any_other(problem, criterion, loss, robust, alpha, sparse, assert_close):
+def test_a_strong_ridge_is_a_ridge_like_any_other(
+    problem, criterion, loss, robust, alpha, sparse, assert_close, assert_close_trace
+):
     if criterion in SOFT and not robust:
         pytest.skip("a soft rate has no slope at θ = 0, where this ridge ends")
     # a step shrinks θ by 1 - ηVα: here to exactly 0, past it, or row after row to nothing
@@ -113,7 +126,10 @@ def test_a_strong_ridge_is_a_ridge_like_any_other(problem, criterion, loss, robu
         robust=robust,
         start=True,
     )
-    assert_close(p.mean(), p.learner.mean(p.reference_state()), ROUNDING)
+    state, reference = p.state(), p.reference_state()
+    assert_close(p.learner.mean(state), p.learner.mean(reference), ROUNDING)
+    if not sparse:
+        assert_close_trace(state.trace, reference.trace, ROUNDING)
 
 
 def test_before_the_first_row_the_mean_is_the_start(problem, criterion, loss):

@@ -76,8 +76,10 @@ def add(
         return
     at, n = sampled(k, len(y)), len(sums)
     margins, y, weight = margins[at], y[at], np.broadcast_to(weight, len(y))[at]
-    kernels.add_squares(X, at, np.sqrt(weight * loss.curvature(margins, y)), np.empty((len(at), 0)), trace[HESSIAN, 0])
-    kernels.add_squares(X, at, weight * loss.derivative(margins, y), np.ones((len(at), 1)), trace[SCORES, 0])
+    with np.errstate(over="ignore", invalid="ignore"):  # a fit may diverge; whoever reads it is told
+        bend, slope = np.sqrt(weight * loss.curvature(margins, y)), weight * loss.derivative(margins, y)
+    kernels.add_squares(X, at, bend, np.empty((len(at), 0)), trace[HESSIAN, 0])
+    kernels.add_squares(X, at, slope, np.ones((len(at), 1)), trace[SCORES, 0])
     numbers, tail = np.arange(n), np.ones((n, 2))
     tail[:, 0] = kernels.STRIDE * (k // kernels.STRIDE + 1 + numbers)
     kernels.add_squares(sums, numbers, np.ones(n), tail, trace[PATH, 0])
@@ -138,7 +140,8 @@ def moments(trace: FloatArray) -> tuple[FloatArray, FloatArray]:
 def random_scaling(trace: FloatArray, total: FloatArray, k: int) -> FloatArray:
     """Random-scaling matrix V̂ = k⁻² Σ_j j² (θ̄_j - θ̄_k)(θ̄_j - θ̄_k)ᵀ after k rows, by the points of the path.
 
-    √k (θ̄ - θ*) / √V̂, coordinate by coordinate, has the limit law of :func:`random_scaling_quantile`.
+    √k (θ̄ - θ*) / √V̂, coordinate by coordinate, has the limit law of :func:`random_scaling_quantile`, once k is many
+    times the number of rows in which the iterates forget, some 1 / (η_k h); before, V̂ is too small.
 
     Parameters
     ----------

@@ -1581,12 +1581,15 @@ def add_squares(X: Any, at: Any, scale: Any, tail: Any, out: Any) -> None:
             sums[j // width, i, j % width] = out[i, j]
     for low in range(0, n, BLOCK):
         for k in range(BLOCK):
-            i = min(low + k, n - 1)
-            x, by = X[at[i]], (scale[i] if low + k < n else 0.0)
-            for j in range(D):
-                block[k, j] = by * x[j]
-            for j in range(D, E):
-                block[k, j] = tail[i, j - D] if low + k < n else 0.0
+            if low + k < n:
+                x, by = X[at[low + k]], scale[low + k]
+                for j in range(D):
+                    block[k, j] = by * x[j]
+                for j in range(D, E):
+                    block[k, j] = tail[low + k, j - D]
+            else:
+                for j in range(E):
+                    block[k, j] = 0.0
             for part in range(n_parts):
                 for j in range(width):
                     gain[part, 2 * k, j] = block[k, part * width + j]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_matrix, hstack, vstack
 
-from surefair import kernels, theory
+from surefair import covariances, kernels, theory
 from surefair.counts import Counts, count
 from surefair.criteria import Criterion, Form, Members, Slabs
 from surefair.encoding import Groups, fitted_map, mapped
@@ -95,7 +95,12 @@ class Fit(NamedTuple):
     @property
     def alone(self) -> FloatArray:
         """Averaged coefficients of the fit itself, shape (D, 1); with many features and replicates, far less work."""
-        return self._averaged(type(self.state)(self.state[0], *(array[:, :1] for array in self.state[1:])))
+        return self._averaged(self._itself)
+
+    @property
+    def _itself(self) -> Any:
+        """State without the replicates."""
+        return type(self.state)(self.state[0], *(array[:, :1] for array in self.state[1:]))
 
     def _averaged(self, state: Any) -> FloatArray:
         mean = self.learner.mean(state)
@@ -105,6 +110,38 @@ class Fit(NamedTuple):
         theta = np.empty_like(mean.T)
         kernels.change_coordinates(np.ascontiguousarray(mean.T), np.ascontiguousarray(self.W.T), theta)  # unlike BLAS
         return theta.T
+
+    @property
+    def plug_in(self) -> tuple[FloatArray, FloatArray]:
+        """Hessian of loss and ridge, and covariance of the scores, each (D, D), in the learner's coordinates.
+
+        Rows are not reduced to the directions that constraints leave, and a penalty is in neither.
+        """
+        hessian, scores = covariances.moments(self._trace)
+        return hessian + self.problem.alpha * np.eye(len(hessian)), scores
+
+    @property
+    def scaling(self) -> FloatArray:
+        """Random-scaling matrix of the averaged coefficients, (D, D); see ``covariances.random_scaling``."""
+        trace, k = self._trace, self.state.k
+        total = k * (self.learner.mean(self._itself)[:, 0] - self.learner.settings.start)
+        V = covariances.random_scaling(trace, total, k)
+        return self.W[:, None] * V * self.W if self.W.ndim == 1 else np.asarray(self.W @ V @ self.W.T)
+
+    @property
+    def _trace(self) -> FloatArray:
+        """What the fit itself has been through, where that is kept."""
+        if self.state.k == 0:
+            raise ValueError("Covariances are read off a pass over rows; received none yet. Take in rows first.")
+        trace = getattr(self.state, "trace", covariances.nothing())
+        if not len(trace):
+            rows = "sparse" if self.sparse else f"dense, with {len(self.W)} features, dtype={self.problem.dtype!r}"
+            raise ValueError(
+                f"Covariances are kept of dense rows with {covariances.FEATURES} features at most, intercept included, "
+                f"in double precision; received rows that are {rows}. Use the replicates, or X.toarray() and "
+                "dtype='float64'."
+            )
+        return np.asarray(trace)
 
     def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coefficients of the features, and intercepts, 0 where there is none."""

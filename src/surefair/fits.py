@@ -20,7 +20,7 @@ from surefair.encoding import Groups, fitted_map, mapped
 from surefair.learners import Learner, Settings, learner_for
 from surefair.losses import Loss
 from surefair.multipliers import Multipliers
-from surefair.schedules import AUTO, PolynomialDecay, enough_rows, evened, whitening
+from surefair.schedules import PolynomialDecay, automatic, enough_rows, evened, whitening
 from surefair.streams import FloatArray, is_sparse
 
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
@@ -232,14 +232,15 @@ def begin(problem: Problem, constraint_set: Rows) -> Fit:
     W = whitening(X, weight) if auto else np.ones(X.shape[1])
     moved = change_coordinates(X, W)
     form, start = _constrain(problem, constraint_set, moved), np.zeros(X.shape[1])
-    schedule = problem.schedule or AUTO.over(float(problem.loss.curvature(0.0, 1.0)))
+    schedule = problem.schedule or automatic(float(problem.loss.curvature(0.0, 1.0)))
     if auto and enough_rows(X) and len(np.unique(y[weight > 0.0])) == 2:
         start = theory.solve(_settings(problem, start, schedule), form, moved, y, weight)
-        curvature = weight / weight.sum() * problem.loss.curvature(moved @ start, y)
-        whole = W.ndim == 2
-        A, c = evened((moved.T * curvature) @ moved if whole else abs(moved).power(2).T @ curvature)
-        W, start = (W @ A, solve_triangular(A, start)) if whole else (W * A, start / A)
-        form, schedule = _constrain(problem, constraint_set, change_coordinates(X, W)), AUTO.over(c)
+        share, curvature = weight / weight.sum(), problem.loss.curvature(moved @ start, y)
+        A, c = evened(_second_moment(moved, share * curvature, whole=W.ndim == 2))
+        W, start = (W @ A, solve_triangular(A, start)) if W.ndim == 2 else (W * A, start / A)
+        moved = change_coordinates(X, W)
+        form, leverage = _constrain(problem, constraint_set, moved), curvature / c * _squared_lengths(moved)
+        schedule = automatic(c, float(share @ leverage**2) / len(start), len(y))
     return assemble(problem, constraint_set, feature_map, W, form, start, schedule, is_sparse(X))
 
 
@@ -318,6 +319,17 @@ def change_coordinates(X: Any, W: FloatArray) -> Any:
     if not is_sparse(X):
         return X * W if W.ndim == 1 else X @ W
     return csr_matrix((X.data * W[X.indices], X.indices, X.indptr), shape=X.shape)
+
+
+def _second_moment(X: Any, weight: FloatArray, whole: bool) -> FloatArray:
+    """Σ wᵢ xᵢxᵢᵀ, or its diagonal."""
+    if whole:
+        return np.asarray((X.T * weight) @ X)
+    return np.asarray((X.power(2) if is_sparse(X) else X**2).T @ weight)
+
+
+def _squared_lengths(X: Any) -> FloatArray:
+    return np.asarray((X.power(2) if is_sparse(X) else X**2).sum(axis=1)).ravel()
 
 
 def _constrain(problem: Problem, constraint_set: Rows, moved: Any) -> Form:

@@ -489,6 +489,37 @@ def _derivatives(loss: int, y: float, margin: Any, out: Any) -> None:
 
 
 @compiled
+def _majorant(loss: int, margin: float) -> float:
+    """Curvature of the parabola above the loss that touches it at a margin; see ``losses.py``."""
+    if loss != LOG_LOSS:
+        return 2.0
+    m = abs(margin)
+    if m < 0.01:
+        return 0.25 - m * m * (1.0 / 48.0 - m * m / 480.0)
+    return (1.0 / (1.0 + exponential(-m)) - 0.5) / m
+
+
+@compiled
+def stiffness(X: Any, loss: int, alpha: float, start: Any, out: Any) -> None:
+    """Fill out (n,) with how stiff rows are, seen from the start."""
+    for i in range(len(X)):
+        out[i] = _majorant(loss, _dot(X[i], start)) * _dot(X[i], X[i]) + alpha
+
+
+@compiled
+def stiffness_sparse(
+    starts: Any, features: Any, values: Any, loss: int, alpha: float, start: Any, out: Any
+) -> None:  # fmt: skip
+    """The same for sparse rows."""
+    for i in range(len(out)):
+        margin = square = 0.0
+        for j in range(starts[i], starts[i + 1]):
+            margin += values[j] * start[features[j]]
+            square += values[j] * values[j]
+        out[i] = _majorant(loss, margin) * square + alpha
+
+
+@compiled
 def overshoot(normals: Any, levels: Any, gram: Any, p: Any) -> None:
     """Replace each column of p (r, columns) by what it has to give up to reach the nearest point of all slabs.
 
@@ -603,7 +634,7 @@ def _solve(factor: Any, n: int, x: Any) -> None:
 
 @compiled
 def dual_averaging(
-    X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, damping: float,
+    X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, stiff: Any,
     basis: Any, normals: Any, levels: Any, gram: Any, waiting: Any, start: Any, first: int, last: int, w: Any, U: Any,
     scalars: Any, gains: Any, met: Any, sums: Any,
 ) -> int:  # fmt: skip
@@ -637,7 +668,7 @@ def dual_averaging(
     r, traced = (0 if flat else len(basis)), first == 0 and len(met) > 0
     wide, width = -(-D // 2) * 2, _tile(last - first, TILE)
     line: int = _lanes(w)  # type: ignore[call-arg]
-    block, squares = np.zeros((BLOCK, wide), dtype=w.dtype), np.empty(BLOCK)
+    block = np.zeros((BLOCK, wide), dtype=w.dtype)
     pairs, basis_x = np.empty((BLOCK, BLOCK), dtype=w.dtype), np.empty((BLOCK, r), dtype=w.dtype)
     extra = len(scalars) - D - 1 if single else 0
     recent = scalars[extra + 1 :]
@@ -656,7 +687,7 @@ def dual_averaging(
         else:
             _copy(U[:, low : low + T], U_)
         _copy(gains[:, low : low + T], gain)
-        _take(waiting, basis, flat, block, 0, squares)
+        _take(waiting, basis, flat, block, 0)
         _unpack(scalars[: 2 + 3 * r, low : low + T], s)
         begun = len(waiting)
         i = 0
@@ -669,7 +700,7 @@ def dual_averaging(
             while stop < n and (first_row + stop) % BLOCK != 0 and not strong and eta[stop] * alpha <= STRONG:
                 stop += 1
             end = begun + stop - i
-            _take(X[i:stop], basis, flat, block, begun, squares)
+            _take(X[i:stop], basis, flat, block, begun)
             for k in range(end, BLOCK):
                 for j in range(D):
                     block[k, j] = 0.0
@@ -678,8 +709,7 @@ def dual_averaging(
             for k in range(begun, end):
                 if i % DRAWN == 0:
                     draw_words(law, seed, first_row + i, low, words)
-                damp = damping * squares[k] + (alpha if damping > 0.0 else 0.0)
-                draw_moves(law, eta[i], damp, words, i % DRAWN, low == 0, move)
+                draw_moves(law, eta[i], stiff[i], words, i % DRAWN, low == 0, move)
                 for before in range(k):
                     for b in range(padded):
                         product[k, b] += gain[2 * before, b] * pairs[before, k]
@@ -723,11 +753,10 @@ def _add_block(block: Any, gain: Any, w: Any, U: Any) -> None:
 
 
 @inlined
-def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int, squares: Any) -> None:
-    """Take rows into a block and the squares of their lengths; where slabs are ``flat``, only what lies in them."""
+def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int) -> None:
+    """Take rows into a block; where slabs are ``flat``, only what lies in them."""
     for i in range(len(rows)):
         k = first + i
-        squares[k] = _dot(rows[i], rows[i])
         for j in range(rows.shape[1]):
             block[k, j] = rows[i, j]
         for f in range(len(basis) if flat else 0):
@@ -763,7 +792,7 @@ def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
 @compiled
 def dual_averaging_sparse(
     starts: Any, features: Any, values: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int,
-    alpha: float, damping: float, basis: Any, normals: Any, levels: Any, gram: Any, first: int, last: int, w: Any,
+    alpha: float, stiff: Any, basis: Any, normals: Any, levels: Any, gram: Any, first: int, last: int, w: Any,
     U: Any, scalars: Any,
 ) -> None:  # fmt: skip
     """The same for rows of which only the non-zero ``values`` of some ``features`` are given: no other is touched.
@@ -786,8 +815,7 @@ def dual_averaging_sparse(
                     basis_x[0, f] += basis[f, where[j]] * x[j]
             if i % DRAWN == 0:
                 draw_words(law, seed, first_row + i, low, words)
-            damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
-            draw_moves(law, eta[i], damp, words, i % DRAWN, low == 0, move)
+            draw_moves(law, eta[i], stiff[i], words, i % DRAWN, low == 0, move)
             _margins_sparse(where, x, w_, product[0])
             _enter(s, 0, basis_x, normals, levels, gram, alpha, product, move)
             _fold_where_small(basis, w_, U_, s, T)
@@ -1038,7 +1066,7 @@ def _add_sparse(where: Any, x: Any, gain: Any, weighted: Any, w: Any, U: Any) ->
 
 @compiled
 def penalised_sgd(
-    X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, damping: float,
+    X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, stiff: Any,
     rows: Any, weights: Any, pulls: Any, contrasts: Any, sharpness: float, penalty: float, start: Any, robust: bool,
     first: int, last: int, theta: Any, total: Any, met: Any, sums: Any,
 ) -> None:  # fmt: skip
@@ -1132,8 +1160,7 @@ def penalised_sgd(
             if traced and low == 0:
                 met[i] = margin[0]
             _derivatives(loss, y[i], margin, slope)
-            damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
-            _pace(step, v, damp, alpha, slope, shrink)
+            _pace(step, v, stiff[i], alpha, slope, shrink)
             if robust and J == 1:
                 _descend(theta_, shrink, slope, x, gradient, offset, 2.0 * penalty * step, v, matrix, pull)
             else:
@@ -1224,7 +1251,7 @@ def _close(
 @compiled
 def penalised_sgd_sparse(
     starts: Any, features: Any, values: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int,
-    alpha: float, damping: float, row_starts: Any, row_numbers: Any, row_values: Any, at_start: Any, weights: Any,
+    alpha: float, stiff: Any, row_starts: Any, row_numbers: Any, row_values: Any, at_start: Any, weights: Any,
     gram: Any, grid: Any, contrasts: Any, sharpness: float, penalty: float, robust: bool, first: int, last: int, w: Any,
     U: Any, scalars: Any, zeta: Any, Z: Any, mu: Any, S: Any,
 ) -> None:  # fmt: skip
@@ -1296,8 +1323,7 @@ def penalised_sgd_sparse(
                 for b in range(T):
                     margin[b] += rows_x[r] * zeta_[r, b]
             _derivatives(loss, y[i], margin, slope)
-            damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
-            _pace(step, v, damp, alpha, slope, shrink)
+            _pace(step, v, stiff[i], alpha, slope, shrink)
             for b in range(T):
                 a[b] *= shrink[b]
                 if abs(a[b]) < 1e-3:

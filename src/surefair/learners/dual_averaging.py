@@ -149,7 +149,7 @@ class DualAveraging:
         eta = s.schedule.steps(state.k + 1, len(y)) * weight
         args = (
             y.astype(number, copy=False), eta.astype(number, copy=False), state.k, LAWS[s.multipliers.law],
-            np.uint64(s.multipliers.seed), s.loss.code, number(s.alpha), number(s.damping),
+            np.uint64(s.multipliers.seed), s.loss.code, number(s.alpha), s.stiffness(X).astype(number, copy=False),
             self.faces.basis.astype(number, copy=False), *self.faces[1:],
         )  # fmt: skip
         if is_sparse(X):

@@ -89,7 +89,7 @@ class PenalisedSGD:
         X = np.ascontiguousarray(X)
         args = (
             X, y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
-            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping,
+            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.stiffness(X),
             np.ascontiguousarray(self.form.rows), self.form.weights, self.pulls, self.form.contrasts,
             s.sharpness or 0.0, s.effective_penalty, s.start, s.robust,
         )  # fmt: skip

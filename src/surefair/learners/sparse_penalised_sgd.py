@@ -85,7 +85,7 @@ class SparsePenalisedSGD:
         arrays = own(state[1:], reuse)
         args = (
             X.indptr, X.indices, X.data, y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
-            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping,
+            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.stiffness(X),
             by_column.indptr, by_column.indices, by_column.data, self.form.rows @ s.start, self.form.weights,
             self.gram, grid_for(np.abs(self.form.weights) @ np.abs(self.gram)), self.form.contrasts,
             s.sharpness or 0.0, s.effective_penalty, s.robust,

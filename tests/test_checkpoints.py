@@ -197,7 +197,7 @@ def test_there_is_nothing_in_the_file_that_could_run(path, criterion, stop):
     with np.load(path, allow_pickle=False) as archive:
         assert "meta" in archive.files
         assert not any(archive[name].dtype.hasobject for name in archive.files)
-        assert json.loads(archive["meta"].tobytes())["version"] == 3
+        assert json.loads(archive["meta"].tobytes())["version"] == 4
 
 
 def test_the_path_may_be_text_and_have_any_ending(tmp_path):
@@ -314,8 +314,8 @@ def in_array(arrays):
 
 CHANGES = {
     "another format": (in_meta(format="pears"), "format 'pears'"),
-    "a later version": (in_meta(version=99), "version 99; this release reads .*, version 3. Read it with the release"),
-    "an earlier version": (in_meta(version=1), "version 1; this release reads .*, version 3. Read it with the release"),
+    "a later version": (in_meta(version=99), "version 99; this release reads .*, version 4. Read it with the release"),
+    "an earlier version": (in_meta(version=1), "version 1; this release reads .*, version 4. Read it with the release"),
     "another description": (in_meta(seed=1), "its description fails its checksum"),
     "another number": (in_array, "damaged: W fails its checksum"),
     "a lost array": (lambda arrays: arrays.pop("W"), "damaged: W fails its checksum"),

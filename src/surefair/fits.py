@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_matrix, hstack, vstack
 
-from surefair import kernels, theory
+from surefair import covariances, kernels, theory
 from surefair.counts import Counts, count
 from surefair.criteria import Criterion, Form, Members, Slabs
 from surefair.encoding import Groups, fitted_map, mapped
 from surefair.learners import Learner, Settings, learner_for
 from surefair.losses import Loss
 from surefair.multipliers import Multipliers
-from surefair.schedules import AUTO, PolynomialDecay, enough_rows, evened, whitening
+from surefair.schedules import PolynomialDecay, automatic, enough_rows, evened, whitening
 from surefair.streams import FloatArray, is_sparse
 
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
@@ -95,7 +95,12 @@ class Fit(NamedTuple):
     @property
     def alone(self) -> FloatArray:
         """Averaged coefficients of the fit itself, shape (D, 1); with many features and replicates, far less work."""
-        return self._averaged(type(self.state)(self.state[0], *(array[:, :1] for array in self.state[1:])))
+        return self._averaged(self._itself)
+
+    @property
+    def _itself(self) -> Any:
+        """State without the replicates."""
+        return type(self.state)(self.state[0], *(array[:, :1] for array in self.state[1:]))
 
     def _averaged(self, state: Any) -> FloatArray:
         mean = self.learner.mean(state)
@@ -105,6 +110,38 @@ class Fit(NamedTuple):
         theta = np.empty_like(mean.T)
         kernels.change_coordinates(np.ascontiguousarray(mean.T), np.ascontiguousarray(self.W.T), theta)  # unlike BLAS
         return theta.T
+
+    @property
+    def plug_in(self) -> tuple[FloatArray, FloatArray]:
+        """Hessian of loss and ridge, and covariance of the scores, each (D, D), in the learner's coordinates.
+
+        Rows are not reduced to the directions that constraints leave, and a penalty is in neither.
+        """
+        hessian, scores = covariances.moments(self._trace)
+        return hessian + self.problem.alpha * np.eye(len(hessian)), scores
+
+    @property
+    def scaling(self) -> FloatArray:
+        """Random-scaling matrix of the averaged coefficients, (D, D); see ``covariances.random_scaling``."""
+        trace, k = self._trace, self.state.k
+        total = k * (self.learner.mean(self._itself)[:, 0] - self.learner.settings.start)
+        V = covariances.random_scaling(trace, total, k)
+        return self.W[:, None] * V * self.W if self.W.ndim == 1 else np.asarray(self.W @ V @ self.W.T)
+
+    @property
+    def _trace(self) -> FloatArray:
+        """What the fit itself has been through, where that is kept."""
+        if self.state.k == 0:
+            raise ValueError("Covariances are read off a pass over rows; received none yet. Take in rows first.")
+        trace = getattr(self.state, "trace", covariances.nothing())
+        if not len(trace):
+            rows = "sparse" if self.sparse else f"dense, with {len(self.W)} features, dtype={self.problem.dtype!r}"
+            raise ValueError(
+                f"Covariances are kept of dense rows with {covariances.FEATURES} features at most, intercept included, "
+                f"in double precision; received rows that are {rows}. Use the replicates, or X.toarray() and "
+                "dtype='float64'."
+            )
+        return np.asarray(trace)
 
     def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coefficients of the features, and intercepts, 0 where there is none."""
@@ -195,14 +232,15 @@ def begin(problem: Problem, constraint_set: Rows) -> Fit:
     W = whitening(X, weight) if auto else np.ones(X.shape[1])
     moved = change_coordinates(X, W)
     form, start = _constrain(problem, constraint_set, moved), np.zeros(X.shape[1])
-    schedule = problem.schedule or AUTO.over(float(problem.loss.curvature(0.0, 1.0)))
+    schedule = problem.schedule or automatic(float(problem.loss.curvature(0.0, 1.0)))
     if auto and enough_rows(X) and len(np.unique(y[weight > 0.0])) == 2:
         start = theory.solve(_settings(problem, start, schedule), form, moved, y, weight)
-        curvature = weight / weight.sum() * problem.loss.curvature(moved @ start, y)
-        whole = W.ndim == 2
-        A, c = evened((moved.T * curvature) @ moved if whole else abs(moved).power(2).T @ curvature)
-        W, start = (W @ A, solve_triangular(A, start)) if whole else (W * A, start / A)
-        form, schedule = _constrain(problem, constraint_set, change_coordinates(X, W)), AUTO.over(c)
+        share, curvature = weight / weight.sum(), problem.loss.curvature(moved @ start, y)
+        A, c = evened(_second_moment(moved, share * curvature, whole=W.ndim == 2))
+        W, start = (W @ A, solve_triangular(A, start)) if W.ndim == 2 else (W * A, start / A)
+        moved = change_coordinates(X, W)
+        form, leverage = _constrain(problem, constraint_set, moved), curvature / c * _squared_lengths(moved)
+        schedule = automatic(c, float(share @ leverage**2) / len(start), len(y))
     return assemble(problem, constraint_set, feature_map, W, form, start, schedule, is_sparse(X))
 
 
@@ -281,6 +319,17 @@ def change_coordinates(X: Any, W: FloatArray) -> Any:
     if not is_sparse(X):
         return X * W if W.ndim == 1 else X @ W
     return csr_matrix((X.data * W[X.indices], X.indices, X.indptr), shape=X.shape)
+
+
+def _second_moment(X: Any, weight: FloatArray, whole: bool) -> FloatArray:
+    """Σ wᵢ xᵢxᵢᵀ, or its diagonal."""
+    if whole:
+        return np.asarray((X.T * weight) @ X)
+    return np.asarray((X.power(2) if is_sparse(X) else X**2).T @ weight)
+
+
+def _squared_lengths(X: Any) -> FloatArray:
+    return np.asarray((X.power(2) if is_sparse(X) else X**2).sum(axis=1)).ravel()
 
 
 def _constrain(problem: Problem, constraint_set: Rows, moved: Any) -> Form:

@@ -24,6 +24,7 @@ WORD = 32  # columns are shared out in multiples of 32, so that the bits of two-
 TILE = 224  # the most columns carried through all rows together
 PENALTY_TILE = 96  # the same where there is a penalty and rows are sparse
 BLOCK = 4  # rows whose products and updates are made together, counted from the first row of the stream
+STRIDE = 16  # rows between two points of the path in the trace of a fit, counted in the same way
 FOLD = 256  # rows between two folds of the lazy form, counted in the same way
 STRONG = 0.02  # a share of the dual that the ridge takes in one step, past which a row is a block by itself
 NEAR = 16  # rows of D' near a change of sides that are followed for each column
@@ -488,6 +489,37 @@ def _derivatives(loss: int, y: float, margin: Any, out: Any) -> None:
 
 
 @compiled
+def _majorant(loss: int, margin: float) -> float:
+    """Curvature of the parabola above the loss that touches it at a margin; see ``losses.py``."""
+    if loss != LOG_LOSS:
+        return 2.0
+    m = abs(margin)
+    if m < 0.01:
+        return 0.25 - m * m * (1.0 / 48.0 - m * m / 480.0)
+    return (1.0 / (1.0 + exponential(-m)) - 0.5) / m
+
+
+@compiled
+def stiffness(X: Any, loss: int, alpha: float, start: Any, out: Any) -> None:
+    """Fill out (n,) with how stiff rows are, seen from the start."""
+    for i in range(len(X)):
+        out[i] = _majorant(loss, _dot(X[i], start)) * _dot(X[i], X[i]) + alpha
+
+
+@compiled
+def stiffness_sparse(
+    starts: Any, features: Any, values: Any, loss: int, alpha: float, start: Any, out: Any
+) -> None:  # fmt: skip
+    """The same for sparse rows."""
+    for i in range(len(out)):
+        margin = square = 0.0
+        for j in range(starts[i], starts[i + 1]):
+            margin += values[j] * start[features[j]]
+            square += values[j] * values[j]
+        out[i] = _majorant(loss, margin) * square + alpha
+
+
+@compiled
 def overshoot(normals: Any, levels: Any, gram: Any, p: Any) -> None:
     """Replace each column of p (r, columns) by what it has to give up to reach the nearest point of all slabs.
 
@@ -602,9 +634,9 @@ def _solve(factor: Any, n: int, x: Any) -> None:
 
 @compiled
 def dual_averaging(
-    X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, damping: float,
-    basis: Any, normals: Any, levels: Any, gram: Any, waiting: Any, first: int, last: int, w: Any, U: Any, scalars: Any,
-    gains: Any,
+    X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, stiff: Any,
+    basis: Any, normals: Any, levels: Any, gram: Any, waiting: Any, start: Any, first: int, last: int, w: Any, U: Any,
+    scalars: Any, gains: Any, met: Any, sums: Any,
 ) -> int:  # fmt: skip
     """Carry columns first … last - 1 of the state through all rows, in place.
 
@@ -625,15 +657,18 @@ def dual_averaging(
     (their number, D) for the rest of it, with their ``gains`` (8, columns): of each, the multiples of it that w and
     that U will gain. Returns the number of rows that wait in the end.
 
+    For the trace of the fit itself, column 0 leaves the margins that it ``met`` (n,) and, every STRIDE rows, its
+    ``sums`` (points, D) of iterates less their ``start``; both are empty where there is no trace.
+
     Everything but U, normals, levels and gram may be in single precision. Then nothing small is added to something
     large for long: U grows at folds only, and what it gains between them is in the last D rows of ``scalars``; before
     these comes the rounding that a still owes; and after a fold w lies within the slabs, and β has the rest.
     """
     (n, D), flat, single = X.shape, levels.max() == 0.0, _single(w)
-    r = 0 if flat else len(basis)
+    r, traced = (0 if flat else len(basis)), first == 0 and len(met) > 0
     wide, width = -(-D // 2) * 2, _tile(last - first, TILE)
     line: int = _lanes(w)  # type: ignore[call-arg]
-    block, squares = np.zeros((BLOCK, wide), dtype=w.dtype), np.empty(BLOCK)
+    block = np.zeros((BLOCK, wide), dtype=w.dtype)
     pairs, basis_x = np.empty((BLOCK, BLOCK), dtype=w.dtype), np.empty((BLOCK, r), dtype=w.dtype)
     extra = len(scalars) - D - 1 if single else 0
     recent = scalars[extra + 1 :]
@@ -652,7 +687,7 @@ def dual_averaging(
         else:
             _copy(U[:, low : low + T], U_)
         _copy(gains[:, low : low + T], gain)
-        _take(waiting, basis, flat, block, 0, squares)
+        _take(waiting, basis, flat, block, 0)
         _unpack(scalars[: 2 + 3 * r, low : low + T], s)
         begun = len(waiting)
         i = 0
@@ -665,7 +700,7 @@ def dual_averaging(
             while stop < n and (first_row + stop) % BLOCK != 0 and not strong and eta[stop] * alpha <= STRONG:
                 stop += 1
             end = begun + stop - i
-            _take(X[i:stop], basis, flat, block, begun, squares)
+            _take(X[i:stop], basis, flat, block, begun)
             for k in range(end, BLOCK):
                 for j in range(D):
                     block[k, j] = 0.0
@@ -674,8 +709,7 @@ def dual_averaging(
             for k in range(begun, end):
                 if i % DRAWN == 0:
                     draw_words(law, seed, first_row + i, low, words)
-                damp = damping * squares[k] + (alpha if damping > 0.0 else 0.0)
-                draw_moves(law, eta[i], damp, words, i % DRAWN, low == 0, move)
+                draw_moves(law, eta[i], stiff[i], words, i % DRAWN, low == 0, move)
                 for before in range(k):
                     for b in range(padded):
                         product[k, b] += gain[2 * before, b] * pairs[before, k]
@@ -683,6 +717,8 @@ def dual_averaging(
                     _enter_single(s, owed[0], k, basis_x, normals, levels, gram, alpha, product, move)
                 else:
                     _enter(s, k, basis_x, normals, levels, gram, alpha, product, move)
+                if traced and low == 0:
+                    met[i] = s[_MARGIN]
                 if strong:
                     _fold_where_small(basis[:r], w_[:D], U_[:D], s, T)
                 _leave(s, k, basis_x, y[i], loss, move, gain)
@@ -691,6 +727,8 @@ def dual_averaging(
             if strong or (first_row + i) % BLOCK == 0:
                 _add_block(block, gain, w_, U_)
                 begun = 0
+            if traced and low == 0 and (first_row + i) % STRIDE == 0:
+                _leave_sum(basis[:r], w_, U_, s, start, first_row + i, sums[_point(first_row, i)])
             if (first_row + i) % FOLD == 0:
                 if single:
                     _fold_single(basis, normals, levels, gram, w_[:D], U_[:D], s, padded, U[:, low : low + T])
@@ -715,11 +753,10 @@ def _add_block(block: Any, gain: Any, w: Any, U: Any) -> None:
 
 
 @inlined
-def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int, squares: Any) -> None:
-    """Take rows into a block and the squares of their lengths; where slabs are ``flat``, only what lies in them."""
+def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int) -> None:
+    """Take rows into a block; where slabs are ``flat``, only what lies in them."""
     for i in range(len(rows)):
         k = first + i
-        squares[k] = _dot(rows[i], rows[i])
         for j in range(rows.shape[1]):
             block[k, j] = rows[i, j]
         for f in range(len(basis) if flat else 0):
@@ -755,7 +792,7 @@ def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
 @compiled
 def dual_averaging_sparse(
     starts: Any, features: Any, values: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int,
-    alpha: float, damping: float, basis: Any, normals: Any, levels: Any, gram: Any, first: int, last: int, w: Any,
+    alpha: float, stiff: Any, basis: Any, normals: Any, levels: Any, gram: Any, first: int, last: int, w: Any,
     U: Any, scalars: Any,
 ) -> None:  # fmt: skip
     """The same for rows of which only the non-zero ``values`` of some ``features`` are given: no other is touched.
@@ -778,8 +815,7 @@ def dual_averaging_sparse(
                     basis_x[0, f] += basis[f, where[j]] * x[j]
             if i % DRAWN == 0:
                 draw_words(law, seed, first_row + i, low, words)
-            damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
-            draw_moves(law, eta[i], damp, words, i % DRAWN, low == 0, move)
+            draw_moves(law, eta[i], stiff[i], words, i % DRAWN, low == 0, move)
             _margins_sparse(where, x, w_, product[0])
             _enter(s, 0, basis_x, normals, levels, gram, alpha, product, move)
             _fold_where_small(basis, w_, U_, s, T)
@@ -914,6 +950,22 @@ def _leave(s: Any, k: int, basis_x: Any, y: float, loss: int, move: Any, gain: A
 
 
 @compiled
+def _leave_sum(basis: Any, w: Any, U: Any, s: Any, start: Any, k: int, out: Any) -> None:
+    """Fill out (D,) with the first column's sum of k iterates, A w + U + QᵀC, less k times the start."""
+    for j in range(len(out)):
+        out[j] = s[_SUM] * w[j, 0] + U[j, 0]
+        for f in range(len(basis)):
+            out[j] += s[_FACES + f * _FACE + _GIVEN] * basis[f, j]
+        out[j] -= k * start[j]
+
+
+@inlined
+def _point(first_row: int, n: int) -> int:
+    """Number of the point of the path at the last of n rows, counted from 0 at the first point after first_row."""
+    return (first_row + n) // STRIDE - first_row // STRIDE - 1
+
+
+@compiled
 def _views(s: Any, r: int) -> tuple[Any, Any, Any, Any, Any]:
     """The numbers a, A (columns,) and β, t, C (r, columns) of a tile."""
     faces = s[_FACES:].reshape(r, 4, TILE)
@@ -1014,9 +1066,9 @@ def _add_sparse(where: Any, x: Any, gain: Any, weighted: Any, w: Any, U: Any) ->
 
 @compiled
 def penalised_sgd(
-    X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, damping: float,
+    X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, stiff: Any,
     rows: Any, weights: Any, pulls: Any, contrasts: Any, sharpness: float, penalty: float, start: Any, robust: bool,
-    first: int, last: int, theta: Any, total: Any,
+    first: int, last: int, theta: Any, total: Any, met: Any, sums: Any,
 ) -> None:  # fmt: skip
     """Carry columns first … last - 1 of the iterates θ and their sums through all rows, in place.
 
@@ -1031,8 +1083,10 @@ def penalised_sgd(
 
     With ``contrasts`` the terms of the penalty are contrasts of soft rates, whose numerators and denominators the
     functions are; without, the functions themselves.
+
+    The margins that column 0 ``met``, and its ``sums``, are left as in dual_averaging.
     """
-    L, m, D = pulls.shape
+    (L, m, D), traced = pulls.shape, first == 0 and len(met) > 0
     J, soft, smooth = (len(contrasts) if len(contrasts) > 0 else L), len(contrasts) > 0, sharpness > 0.0
     every, across, inverse_lengths = np.arange(m), np.zeros((D, -(-m // NEAR) * NEAR)), np.empty(m)
     _turn(rows, across)
@@ -1103,9 +1157,10 @@ def penalised_sgd(
                 _at_origin(gradient, point, offset, pull)
             if not robust:
                 _pull(theta_, gradient, gradient, offset, 2.0 * penalty * step, v, False, matrix, pull)
+            if traced and low == 0:
+                met[i] = margin[0]
             _derivatives(loss, y[i], margin, slope)
-            damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
-            _pace(step, v, damp, alpha, slope, shrink)
+            _pace(step, v, stiff[i], alpha, slope, shrink)
             if robust and J == 1:
                 _descend(theta_, shrink, slope, x, gradient, offset, 2.0 * penalty * step, v, matrix, pull)
             else:
@@ -1120,6 +1175,9 @@ def penalised_sgd(
                         theta_[j, b] -= pull[term, b] * gradient[term, j, b]
             share = 1.0 / (HEAD_START + first_row + i + 1)
             _close(theta_, total_, gradient, J - 1, pull, start, share, anchor, X[min(i + 1, n - 1)], square, margin)
+            if traced and low == 0 and (first_row + i + 1) % STRIDE == 0:
+                for j in range(D):
+                    sums[_point(first_row, i + 1), j] = total_[j, 0] - (first_row + i + 1) * start[j]
         _copy(theta_, theta[:, low : low + T])
         _copy(total_, total[:, low : low + T])
 
@@ -1193,7 +1251,7 @@ def _close(
 @compiled
 def penalised_sgd_sparse(
     starts: Any, features: Any, values: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int,
-    alpha: float, damping: float, row_starts: Any, row_numbers: Any, row_values: Any, at_start: Any, weights: Any,
+    alpha: float, stiff: Any, row_starts: Any, row_numbers: Any, row_values: Any, at_start: Any, weights: Any,
     gram: Any, grid: Any, contrasts: Any, sharpness: float, penalty: float, robust: bool, first: int, last: int, w: Any,
     U: Any, scalars: Any, zeta: Any, Z: Any, mu: Any, S: Any,
 ) -> None:  # fmt: skip
@@ -1265,8 +1323,7 @@ def penalised_sgd_sparse(
                 for b in range(T):
                     margin[b] += rows_x[r] * zeta_[r, b]
             _derivatives(loss, y[i], margin, slope)
-            damp = damping * _dot(x, x) + (alpha if damping > 0.0 else 0.0)
-            _pace(step, v, damp, alpha, slope, shrink)
+            _pace(step, v, stiff[i], alpha, slope, shrink)
             for b in range(T):
                 a[b] *= shrink[b]
                 if abs(a[b]) < 1e-3:
@@ -1525,6 +1582,48 @@ def _pull(
                 pull[pivot, b] -= matrix[row, pivot, b] * pull[row, b]
         for b in range(T):
             pull[pivot, b] /= matrix[pivot, pivot, b]
+
+
+# -- The trace of the fit itself --------------------------------------------------------------------------------------
+
+
+SQUARE = 64  # the most columns of a sum of squares that are made together
+
+
+@compiled
+def add_squares(X: Any, at: Any, scale: Any, tail: Any, out: Any) -> None:
+    """Add z zᵀ to out, on and above its diagonal, for z = (scale x, tail), one after the other, of the rows ``at``.
+
+    Columns are made in groups, each down to the diagonal; rows are taken by fours, and zeros fill up the last four.
+    """
+    n, D, E = len(at), X.shape[1], X.shape[1] + tail.shape[1]
+    n_parts, tall = -(-E // SQUARE), -(-E // 2) * 2
+    width = -(-E // (8 * n_parts)) * 8
+    sums = _room(out, n_parts * tall, width).reshape(n_parts, tall, width)
+    gain = _room(out, n_parts * 2 * BLOCK, width).reshape(n_parts, 2 * BLOCK, width)
+    block = np.zeros((BLOCK, n_parts * width))
+    for i in range(E):
+        for j in range(i, E):
+            sums[j // width, i, j % width] = out[i, j]
+    for low in range(0, n, BLOCK):
+        for k in range(BLOCK):
+            if low + k < n:
+                x, by = X[at[low + k]], scale[low + k]
+                for j in range(D):
+                    block[k, j] = by * x[j]
+                for j in range(D, E):
+                    block[k, j] = tail[low + k, j - D]
+            else:
+                for j in range(E):
+                    block[k, j] = 0.0
+            for part in range(n_parts):
+                for j in range(width):
+                    gain[part, 2 * k, j] = block[k, part * width + j]
+        for part in range(n_parts):
+            _add_rows(block, gain[part], 0, sums[part, : min((part + 1) * width, tall)])
+    for i in range(E):
+        for j in range(i, E):
+            out[i, j] = sums[j // width, i, j % width]
 
 
 # -- Counts -----------------------------------------------------------------------------------------------------------

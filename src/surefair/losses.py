@@ -36,8 +36,9 @@ class Loss:
         The loss and its first two derivatives in the margin.
     probability : callable margin -> ndarray
         Probability of the positive class that a margin stands for.
-    max_curvature : float
-        Upper bound of the second derivative.
+    majorant : callable margin -> ndarray
+        Curvature of the parabola that touches the loss at a margin, for either label, and lies above it everywhere
+        (Jaakkola and Jordan's for log loss: at most 1/4, and less for far margins).
     penalty_factor : float
         How often a penalty on the decision counts (2 for one-hot squared error, see above).
     """
@@ -48,7 +49,7 @@ class Loss:
     derivative: _Function
     curvature: _Function
     probability: Callable[[FloatArray], FloatArray]
-    max_curvature: float
+    majorant: Callable[[Any], FloatArray]
     penalty_factor: float
 
 
@@ -68,6 +69,12 @@ def _log_probability(m: FloatArray) -> FloatArray:
     return np.asarray(expit(m))
 
 
+def _log_majorant(m: Any) -> FloatArray:
+    m = np.abs(m)
+    near, far = 0.25 - m**2 / 48.0 + m**4 / 480.0, np.tanh(m / 2.0) / (2.0 * np.maximum(m, 1e-2))
+    return np.asarray(np.where(m < 1e-2, near, far))
+
+
 def _squared(m: Any, y: Any) -> FloatArray:
     return np.asarray((y - m) ** 2)
 
@@ -80,16 +87,20 @@ def _squared_curvature(m: Any, y: Any) -> FloatArray:
     return np.full_like(m, 2.0)
 
 
+def _squared_majorant(m: Any) -> FloatArray:
+    return np.full_like(m, 2.0)
+
+
 def _squared_probability(m: FloatArray) -> FloatArray:
     return np.clip((1.0 + m) / 2.0, 0.0, 1.0)
 
 
 LOSSES = {
     "log_loss": Loss(
-        "log_loss", 0, _log, _log_derivative, _log_curvature, _log_probability, max_curvature=0.25, penalty_factor=1.0
+        "log_loss", 0, _log, _log_derivative, _log_curvature, _log_probability, _log_majorant, penalty_factor=1.0
     ),
     "squared_error": Loss(
         "squared_error", 1, _squared, _squared_derivative, _squared_curvature, _squared_probability,
-        max_curvature=2.0, penalty_factor=2.0,
+        _squared_majorant, penalty_factor=2.0,
     ),
 }  # fmt: skip

@@ -169,6 +169,12 @@ def assert_close_columns(found, expected, rtol):
     np.testing.assert_array_less(np.abs(found - expected), np.broadcast_to(rtol * scale, expected.shape))
 
 
+def assert_close_traces(found, expected, rtol):
+    """Sums of squares agree, relative to their diagonals (and to 0.01, where they should be 0 but for rounding)."""
+    size = np.sqrt(np.diagonal(expected, axis1=2, axis2=3).clip(min=0.01))
+    np.testing.assert_array_less(np.abs(found - expected), rtol * size[..., None] * size[..., None, :])
+
+
 def state_bits(state, n_columns=None):
     """Digests of a state's bits, of its first columns where a number is given."""
     k, *arrays = state
@@ -213,6 +219,11 @@ def problem():
 @pytest.fixture(scope="session")
 def assert_close():
     return assert_close_columns
+
+
+@pytest.fixture(scope="session")
+def assert_close_trace():
+    return assert_close_traces
 
 
 @pytest.fixture(scope="session")

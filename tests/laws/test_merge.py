@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from surefair.criteria import CRITERIA
+from surefair.kernels import STRIDE
 
 ROUNDING = 1e-12
 
@@ -68,3 +70,24 @@ def test_the_mean_is_weighted_by_rows(problems, criterion, loss, data, assert_cl
     expected = sum(state.k * learner.mean(state) for state in states) / p.n
     assert merged.k == p.n
     assert_close(learner.mean(merged), expected, ROUNDING)
+
+
+@given(data=st.data())
+def test_traces_merge_as_if_the_sums_of_one_shard_went_on_where_those_of_another_end(
+    problems, criterion, loss, data, assert_close_trace
+):
+    p = data.draw(problems(criterion, loss, start=True, sparse=False))
+    learner, states = p.learner, shards(p)[1]
+    a, b, c = states
+    merged = learner.merge(learner.merge(a, b), c)
+    assert_close_trace(merged.trace, learner.merge(a, learner.merge(b, c)).trace, ROUNDING)
+    assert_close_trace(merged.trace[:2], sum(state.trace for state in states)[:2], ROUNDING)
+    points, before, rows = [], 0.0, 0
+    for low, high in [(0, p.n // 5), (p.n // 5, p.n // 2), (p.n // 2, p.n)]:
+        for k in range(STRIDE, high - low + 1, STRIDE):
+            away = k * (learner.mean(p.part(low, low + k).state())[:, 0] - learner.settings.start)
+            points.append(np.r_[before + away, rows + k, 1.0])
+        before += (high - low) * (learner.mean(p.part(low, high).state())[:, 0] - learner.settings.start)
+        rows += high - low
+    expected = np.triu(sum((np.outer(z, z) for z in points), np.zeros(merged.trace.shape[2:])))
+    assert_close_trace(merged.trace[2:], expected[None, None], ROUNDING)

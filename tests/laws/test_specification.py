@@ -37,6 +37,33 @@ def test_step_equals_reference_step_past_every_edge(problem, criterion, loss, ro
     assert_close(p.mean(), p.learner.mean(p.reference_state()), ROUNDING)
 
 
+@settings(max_examples=20)
+@given(data=st.data())
+def test_the_trace_is_that_of_reference_steps(problems, criterion, loss, data, assert_close_trace):
+    steep = {"robust": True} if criterion in SOFT else {}  # explicit steps on a soft rate blow rounding up
+    p = data.draw(problems(criterion, loss, "two_point", sparse=False, **steep))
+    assert_close_trace(p.state().trace, p.reference_state().trace, ROUNDING)
+
+
+@pytest.mark.parametrize("robust", [False, True], ids=["explicit", "robust"])
+@pytest.mark.parametrize("alpha", [1e-4, 5.0])
+@pytest.mark.parametrize("tolerance", [0.0, 0.01])
+def test_the_trace_past_every_edge(problem, criterion, loss, robust, alpha, tolerance, assert_close_trace):
+    if criterion in SOFT and not robust:
+        pytest.skip("a soft rate has no slope at θ = 0, where a strong ridge ends")
+    p = problem(
+        criterion, loss, "two_point", seed=1, D=9, n_rows=FOLD + 90, n_constraint=100, robust=robust, alpha=alpha,
+        tolerance=tolerance, start=True, weighted=True, sizes=(2, 3),
+    )  # fmt: skip
+    state = p.part(0, 205).state()
+    for x, y, weight in zip(p.X[205:], p.y[205:], p.weight[205:], strict=True):  # a reference step continues a step
+        state = p.learner.reference_step(state, x, y, weight)
+    expected = p.reference_state().trace
+    assert len(expected) == 3
+    assert_close_trace(state.trace, expected, ROUNDING)
+    assert_close_trace(p.state().trace, expected, ROUNDING)
+
+
 SINGLE = 1e-4  # a rounding of 6e-8, at every row, of iterates that may be far larger than their mean
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from surefair import kernels
 from surefair.losses import Loss
 from surefair.multipliers import Multipliers
 from surefair.schedules import PolynomialDecay
-from surefair.streams import FloatArray
+from surefair.streams import FloatArray, is_sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +37,9 @@ class Settings:
         Where the fit and all replicates begin.
     robust : bool
         Step for step as in the paper where false. Where true, steps that a stiff row, ridge or penalty would overshoot
-        are shortened as an implicit step shortens them: the step η becomes η / (1 + η (h‖x‖² + κ)) with h the loss's
-        largest curvature, and the penalty step is exactly implicit.
+        are shortened as an implicit step shortens them: the step η becomes η / (1 + η (h‖x‖² + κ)), and the penalty
+        step is exactly implicit. The h is the curvature of a parabola above the loss that touches it at the row's
+        margin at the start: the same for both labels, so that what is shortened still averages out.
     dtype : {"float64", "float32"}
         Numbers that a learner under slabs keeps of dense rows; others keep double precision.
     """
@@ -52,14 +55,19 @@ class Settings:
     robust: bool
     dtype: str = "float64"
 
-    @property
-    def damping(self) -> float:
-        """The h of the damped step; 0 for explicit steps."""
-        return self.loss.max_curvature if self.robust else 0.0
+    def stiffness(self, X: Any) -> FloatArray:
+        """How much each row shortens its step: h‖x‖² + κ, or 0 for explicit steps; shape (n,)."""
+        out = np.zeros(X.shape[0])
+        if self.robust and is_sparse(X):
+            rows = X.indptr, X.indices, X.data
+            kernels.stiffness_sparse(*rows, self.loss.code, self.alpha, self.start, out)
+        elif self.robust:
+            kernels.stiffness(np.ascontiguousarray(X), self.loss.code, self.alpha, self.start, out)
+        return out
 
     def damped(self, step: FloatArray, x: FloatArray) -> FloatArray:
         """Steps ηV as they are taken at the row x."""
-        stiffness = self.damping * (x @ x) + self.alpha if self.robust else 0.0
+        stiffness = self.loss.majorant(x @ self.start) * (x @ x) + self.alpha if self.robust else 0.0
         return np.asarray(step / (1.0 + stiffness * step))
 
     @property

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from surefair import kernels
+from surefair import covariances, kernels
 from surefair.criteria import Slabs
 from surefair.learners._settings import Settings, own
 from surefair.multipliers import LAWS
@@ -50,6 +50,7 @@ class DualState(NamedTuple):
     scalars: Any  # (2 + 3r, R): a, A, r rows each of β, t = Qw, C; if single, 1 + D more: owed by a, gained by U
     waiting: Any  # (p, 1, D): the rows of a block begun, which wait for the rest of it
     gains: Any  # (2p, R): of each of them, the multiples of it that w and that U will gain
+    trace: FloatArray  # (3, 1, D + 2, D + 2): of the fit itself, see covariances.py; empty if single or rows are sparse
 
 
 class Faces(NamedTuple):
@@ -129,13 +130,14 @@ class DualAveraging:
     def init(self, n_columns: int) -> DualState:
         """State before the first row: every column at the start."""
         start = self.settings.start
-        one = self._state(0, start[:, None], np.zeros((len(start), 1)))
+        trace = covariances.nothing() if self.single else covariances.fresh(len(start))
+        one = self._state(0, start[:, None], np.zeros((len(start), 1)), trace)
         scalars, gains = (np.repeat(array, n_columns, axis=1) for array in (one.scalars, one.gains))
         pair = np.zeros((len(start), 2, n_columns))  # as the kernel likes them; zeros cost nothing until touched
         w, U = pair[:, 0], pair[:, 1]
         if start.any():
             w[:] = one.w
-        return DualState(0, w.astype(one.w.dtype, copy=False), U, scalars, one.waiting, gains)
+        return DualState(0, w.astype(one.w.dtype, copy=False), U, scalars, one.waiting, gains, trace)
 
     def step(
         self, state: DualState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
@@ -143,25 +145,28 @@ class DualAveraging:
     ) -> DualState:  # fmt: skip
         """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights."""
         s, number = self.settings, np.dtype(self.settings.dtype).type
-        arrays = own((state.w, state.U, state.scalars), reuse)
+        *arrays, trace = own((state.w, state.U, state.scalars, state.trace), reuse)
         eta = s.schedule.steps(state.k + 1, len(y)) * weight
         args = (
             y.astype(number, copy=False), eta.astype(number, copy=False), state.k, LAWS[s.multipliers.law],
-            np.uint64(s.multipliers.seed), s.loss.code, number(s.alpha), number(s.damping),
+            np.uint64(s.multipliers.seed), s.loss.code, number(s.alpha), s.stiffness(X).astype(number, copy=False),
             self.faces.basis.astype(number, copy=False), *self.faces[1:],
         )  # fmt: skip
         if is_sparse(X):
-            kernels.on_threads(kernels.dual_averaging_sparse, (X.indptr, X.indices, X.data, *args), arrays, n_threads)
+            rows = X.indptr, X.indices, X.data
+            kernels.on_threads(kernels.dual_averaging_sparse, (*rows, *args), tuple(arrays), n_threads)
             w, U, scalars = arrays
-            return DualState(state.k + len(y), w, U, scalars, state.waiting, state.gains)
+            return DualState(state.k + len(y), w, U, scalars, state.waiting, state.gains, covariances.nothing())
         X, before = np.ascontiguousarray(X, dtype=number), state.waiting[:, 0]
         gains = np.zeros((2 * kernels.BLOCK, state.w.shape[1]), dtype=number)
         gains[: len(state.gains)] = state.gains
-        p = kernels.on_threads(kernels.dual_averaging, (X, *args, before), (*arrays, gains), n_threads)
+        told = covariances.room(trace, state.k, *X.shape)
+        p = kernels.on_threads(kernels.dual_averaging, (X, *args, before, s.start), (*arrays, gains, *told), n_threads)
+        covariances.add(trace, s.loss, X, y, weight, *told, state.k)
         last = np.vstack([before, X[-kernels.BLOCK :]])
         waiting = last[len(last) - p :, None]
         w, U, scalars = arrays
-        return DualState(state.k + len(y), w, U, scalars, waiting, gains[: 2 * p])
+        return DualState(state.k + len(y), w, U, scalars, waiting, gains[: 2 * p], trace)
 
     def reference_step(self, state: DualState, x: FloatArray, y: float, weight: float = 1.0) -> DualState:
         """State after one row, in plain NumPy: the specification of ``step``."""
@@ -171,8 +176,9 @@ class DualAveraging:
         V = s.multipliers.draw(state.k, 1, p.shape[1])[0]
         theta = self.project(p)
         step = s.damped(s.schedule.steps(k, 1)[0] * weight * V, x)
-        p = p - step * (np.outer(x, s.loss.derivative(x @ theta, y)) + s.alpha * theta)
-        return self._state(k, p, total + theta)
+        p, total = p - step * (np.outer(x, s.loss.derivative(x @ theta, y)) + s.alpha * theta), total + theta
+        told = x @ theta[:, 0], total[:, 0]
+        return self._state(k, p, total, covariances.reference_add(state.trace, s.loss, x, y, weight, *told, k, s.start))
 
     def project(self, p: FloatArray) -> FloatArray:
         """Nearest points of the slabs to the columns of p."""
@@ -189,11 +195,13 @@ class DualAveraging:
         return self._total(state, state.k) if state.k else self.project(self._dual(state))
 
     def merge(self, state: DualState, other: DualState) -> DualState:
-        """State of two shards: averages, and dual points, weighted by rows."""
+        """State of two shards: averages, and dual points, weighted by rows; traces one after the other."""
         k = state.k + other.k
         share = other.k / k if k else 0.0
-        p = (1.0 - share) * self._dual(state) + share * self._dual(other)
-        return self._state(k, p, self._total(state) + self._total(other))
+        p, total = (1.0 - share) * self._dual(state) + share * self._dual(other), self._total(state)
+        gone = total[:, 0] - state.k * self.settings.start
+        trace = covariances.merged(state.trace, other.trace, gone, state.k)
+        return self._state(k, p, total + self._total(other), trace)
 
     def _dual(self, state: DualState) -> FloatArray:
         """Dual points -s, out of the lazy form."""
@@ -233,7 +241,7 @@ class DualAveraging:
         """Return Qp, shape (r, R)."""
         return np.stack([np.add.accumulate(q[:, None] * p)[-1] for q in self.faces.basis])  # alike for any R
 
-    def _state(self, k: int, p: FloatArray, total: FloatArray) -> DualState:
+    def _state(self, k: int, p: FloatArray, total: FloatArray, trace: FloatArray) -> DualState:
         """Return the lazy form with a = 1, A = C = 0, and β = 0 but for single precision outside the slabs."""
         (r, D), number = self.faces.basis.shape, np.dtype(self.settings.dtype).type
         w = self.project(p) if self.flat or self.single else p
@@ -243,7 +251,7 @@ class DualAveraging:
             scalars[2 : 2 + r] = self._along(p - w)
         scalars[2 + r : 2 + 2 * r] = self._along(w)
         waiting, gains = np.zeros((0, 1, D), dtype=number), np.zeros((0, p.shape[1]), dtype=number)
-        return DualState(k, w.astype(number, copy=False), total, scalars, waiting, gains)
+        return DualState(k, w.astype(number, copy=False), total, scalars, waiting, gains, trace)
 
 
 def _double(a: Any) -> FloatArray:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefair import kernels
+from surefair import covariances, kernels
 from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, linearise, on_grid
 from surefair.learners._settings import Settings, own
 from surefair.multipliers import LAWS
@@ -41,6 +41,7 @@ class SGDState(NamedTuple):
     k: int
     theta: FloatArray  # (D, R)
     total: FloatArray  # (D, R), the sum of the iterates
+    trace: FloatArray  # (3, 1, D + 2, D + 2): of the fit itself, see covariances.py
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ class PenalisedSGD:
     def init(self, n_columns: int) -> SGDState:
         """State before the first row: every column at the start."""
         theta = np.repeat(self.settings.start[:, None], n_columns, axis=1)
-        return SGDState(0, theta, np.zeros_like(theta))
+        return SGDState(0, theta, np.zeros_like(theta), covariances.fresh(len(theta)))
 
     def step(
         self, state: SGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
@@ -84,15 +85,18 @@ class PenalisedSGD:
     ) -> SGDState:  # fmt: skip
         """State after the rows X (n, D) with labels y = ±1 and relative weights."""
         s = self.settings
-        arrays = own((state.theta, state.total), reuse)
+        theta, total, trace = own(state[1:], reuse)
+        X = np.ascontiguousarray(X)
         args = (
-            np.ascontiguousarray(X), y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
-            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping,
+            X, y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
+            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.stiffness(X),
             np.ascontiguousarray(self.form.rows), self.form.weights, self.pulls, self.form.contrasts,
             s.sharpness or 0.0, s.effective_penalty, s.start, s.robust,
         )  # fmt: skip
-        kernels.on_threads(kernels.penalised_sgd, args, arrays, n_threads)
-        return SGDState(state.k + len(y), *arrays)
+        told = covariances.room(trace, state.k, *X.shape)
+        kernels.on_threads(kernels.penalised_sgd, args, (theta, total, *told), n_threads)
+        covariances.add(trace, s.loss, X, y, weight, *told, state.k)
+        return SGDState(state.k + len(y), theta, total, trace)
 
     def reference_step(self, state: SGDState, x: FloatArray, y: float, weight: float = 1.0) -> SGDState:
         """State after one row, in plain NumPy: the specification of ``step``."""
@@ -111,18 +115,24 @@ class PenalisedSGD:
             g, G = linearise(self.form, theta, s.sharpness)
             pull = stiffness * g
         theta = after - np.einsum("jr,jdr->dr", pull, G)
-        return SGDState(k, theta, state.total + theta)
+        total = state.total + theta
+        trace = covariances.reference_add(
+            state.trace, s.loss, x, y, weight, x @ state.theta[:, 0], total[:, 0], k, s.start
+        )
+        return SGDState(k, theta, total, trace)
 
     def mean(self, state: SGDState) -> FloatArray:
         """Averaged iterates θ̄, shape (D, R); before the first row, the start."""
         return state.total / state.k if state.k else state.theta.copy()
 
     def merge(self, state: SGDState, other: SGDState) -> SGDState:
-        """State of two shards: averages, and iterates, weighted by rows."""
+        """State of two shards: averages, and iterates, weighted by rows; traces one after the other."""
         k = state.k + other.k
         share = other.k / k if k else 0.0
         theta = (1.0 - share) * state.theta + share * other.theta
-        return SGDState(k, theta, state.total + other.total)
+        gone = state.total[:, 0] - state.k * self.settings.start
+        trace = covariances.merged(state.trace, other.trace, gone, state.k)
+        return SGDState(k, theta, state.total + other.total, trace)
 
 
 LEARNER = PenalisedSGD

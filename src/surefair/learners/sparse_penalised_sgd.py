@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csc_matrix
 
-from surefair import kernels
+from surefair import covariances, kernels
 from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, grid_for
 from surefair.learners._settings import Settings, own
 from surefair.learners.penalised_sgd import PenalisedSGD, SGDState
@@ -85,7 +85,7 @@ class SparsePenalisedSGD:
         arrays = own(state[1:], reuse)
         args = (
             X.indptr, X.indices, X.data, y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
-            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.damping,
+            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.stiffness(X),
             by_column.indptr, by_column.indices, by_column.data, self.form.rows @ s.start, self.form.weights,
             self.gram, grid_for(np.abs(self.form.weights) @ np.abs(self.gram)), self.form.contrasts,
             s.sharpness or 0.0, s.effective_penalty, s.robust,
@@ -108,11 +108,12 @@ class SparsePenalisedSGD:
     def _plain(self, state: SparseSGDState) -> SGDState:
         """Iterates and their sums, put together."""
         (a, A), R = state.scalars, self.form.rows.T
-        return SGDState(state.k, a * state.w + R @ state.zeta, A * state.w + state.U + R @ state.Z)
+        theta, total = a * state.w + R @ state.zeta, A * state.w + state.U + R @ state.Z
+        return SGDState(state.k, theta, total, covariances.nothing())
 
     def _kept(self, plain: SGDState) -> SparseSGDState:
         """State with ζ = Z = 0."""
-        k, theta, total = plain
+        k, theta, total, _ = plain
         scalars, zeros = np.zeros((2, theta.shape[1])), np.zeros((self.form.rows.shape[0], theta.shape[1]))
         scalars[0] = 1.0
         R = self.form.rows

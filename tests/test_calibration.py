@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -234,6 +236,73 @@ def test_the_picture_shows_every_coverage_with_its_interval(found):
         labels = [label.get_text() for label in ax.get_yticklabels()]
         assert labels == [f"gap, {source}" for source in SOURCES] + ["x1", "x2", "intercept"]
         assert "12 repetitions of 300 rows" in ax.get_title()
+    plt.close("all")
+
+
+# -- The study ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def study(monkeypatch):
+    folder = Path(__file__).parents[1] / "studies"
+    monkeypatch.syspath_prepend(folder)
+    spec = importlib.util.spec_from_file_location("calibration_study", folder / "calibration.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def outcome(coverage, source="total", warned=None, undefined=0):
+    names = [(one, "gap") for one in SOURCES] + [("training", "coefficient")]
+    rows = [{"source": one, "kind": kind, "quantity": "x1", "coverage": 0.95, "undefined": 0} for one, kind in names]
+    next(row for row in rows if row["source"] == source).update(coverage=coverage, undefined=undefined)
+    return {"table": rows, "settings": {"repetitions": 1_000}, "warned": warned or {}}
+
+
+@pytest.mark.parametrize(
+    ("n", "coverage", "verdict"),
+    [
+        (20_000, 0.95, "holds"),
+        (20_000, 0.92, "holds"),  # within chance of 93 %
+        (20_000, 0.88, "FAILS"),
+        (20_000, 0.998, "FAILS"),
+        (4_000, 0.998, "holds"),
+        (4_000, 0.88, "FAILS"),
+        (1_000, 0.5, "not judged"),
+    ],
+)
+def test_the_study_judges_by_what_chance_allows(study, n, coverage, verdict):
+    row = study.summary(outcome(coverage), n, 1.0 - 0.05 / 500)
+    assert row["verdict"] == verdict
+    assert row["out_of_bounds"] == ("total" if verdict == "FAILS" else "")
+    assert row["total"] == coverage
+
+
+def test_the_study_excuses_only_what_a_diagnostic_warns_of_half_the_time(study):
+    for warned, verdict in (
+        ({"TooFewReplicates": 0.6}, "warned of"),
+        ({"TooFewReplicates": 0.4}, "FAILS"),
+        ({"RuntimeWarning": 1.0}, "FAILS"),
+    ):
+        assert study.summary(outcome(0.5, warned=warned), 20_000, 0.9999)["verdict"] == verdict
+    nothing = outcome(None, undefined=1_000)
+    assert study.summary(nothing, 20_000, 0.9999)["verdict"] == "FAILS"
+
+
+def test_the_study_goes_on_where_it_was(study, monkeypatch, tmp_path):
+    monkeypatch.setattr(study, "FINISHED", tmp_path / "build" / "found.jsonl")
+    monkeypatch.setitem(study.DATA, "synthetic DM", lambda: SMALL)
+    problem = ("synthetic DM", "demographic_parity", "log_loss", 200, 2, 1, True)
+    first = study.measure(*problem)
+    with study.FINISHED.open("a") as file:
+        file.write('{"problem": {"data"')  # an interruption
+    monkeypatch.setattr(sf, "calibrate", None)
+    assert study.measure(*problem) == first
+    row = {"data": "synthetic DM", "criterion": "demographic_parity", "loss": "log_loss", "rows": 200}
+    row |= study.summary(first, 200, 0.999)
+    assert "not judged" in study.line(row)
+    assert study.widths(first)["width_total"] > 0.0
+    assert len(study.draw([row]).axes) == 1
     plt.close("all")
 
 

@@ -6,10 +6,10 @@ evaluation rows, and intervals of all four sources for the gap and for every coe
 ``sf.calibrate`` does it. Judged is the exact binomial interval of each coverage, its level corrected for the number of
 all that are judged (Bonferroni): with 20,000 rows it may not lie outside 93 to 97 %, with 4,000 not below 92 %.
 
-    python studies/coverage.py [--repetitions R] [--rows N ...] [--data NAME ...] [--criterion NAME ...]
-                               [--loss NAME ...] [--jobs J] [--quiet]
+    python studies/calibration.py [--repetitions R] [--rows N ...] [--data NAME ...] [--criterion NAME ...]
+                                  [--loss NAME ...] [--jobs J] [--quiet]
 
-Finished problems are kept in build/coverage.jsonl, with a digest of the library's code: a run that was interrupted
+Finished problems are kept in build/calibration.jsonl, with a digest of the library's code: a run that was interrupted
 goes on where it was.
 """
 
@@ -41,7 +41,7 @@ LOSSES = ("log_loss", "squared_error")
 ROWS = (1_000, 4_000, 20_000)
 BOUNDS = {4_000: (0.92, 1.0), 20_000: (0.93, 0.97)}  # by rows trained on; fewer are shown and not judged
 SEED, N_POPULATION, N_CONSTRAINT, LEVEL = 11, 100_000, 1_000, 0.95
-FINISHED = Path(__file__).parents[1] / "build" / "coverage.jsonl"
+FINISHED = Path(__file__).parents[1] / "build" / "calibration.jsonl"
 DATA: dict[str, Callable[[], Any]] = {
     "synthetic DI": lambda: sf.datasets.SyntheticDI(seed=SEED).sample(N_POPULATION),
     "synthetic DM": lambda: sf.datasets.SyntheticDM(seed=SEED).sample(N_POPULATION),
@@ -148,6 +148,15 @@ def summary(found: dict[str, Any], n: int, level: float) -> dict[str, Any]:
     }
 
 
+def line(row: dict[str, Any]) -> str:
+    """The same line for the terminal."""
+    words = f"{row['data']:13}{row['criterion']:20}{row['loss']:14}{row['rows']:>7,}"
+    shares = " ".join(f"{row[name]:.3f}" for name in SHADES)
+    coefs = " ".join(f"{row[name]:.3f}" for name in ("coef_lowest", "coef_mean", "coef_highest"))
+    said = "; ".join(part for part in (row["verdict"], row["out_of_bounds"], row["diagnostics"]) if part)
+    return f"{words} | {shares} | {coefs} | {said}"
+
+
 def widths(found: dict[str, Any]) -> dict[str, Any]:
     """Of the same problem, how wide the intervals were and how true the bootstrap's spread."""
     gaps = {row["source"]: row for row in found["table"] if row["kind"] == "gap"}
@@ -223,8 +232,11 @@ def main() -> None:
         wide.append(names | widths(one))
     settings = {"repetitions": args.repetitions, "n_constraint": N_CONSTRAINT, "judged": judged, "level_each": level}
     picture = draw(rows)
-    if results.keep("coverage", settings, rows, shown=("coverage",), widths=wide):
-        picture.savefig(results.FOLDER / "coverage.png", dpi=120)
+    print(f"{'':54} | {', '.join(SHADES)} | coefficients: lowest, mean, highest | verdict")
+    for row in rows:
+        print(line(row))
+    if results.keep("calibration", settings, rows, shown=(), widths=wide):
+        picture.savefig(results.FOLDER / "calibration.png", dpi=120)
     else:
         FINISHED.parent.mkdir(exist_ok=True)
         picture.savefig(FINISHED.with_suffix(".png"), dpi=120)

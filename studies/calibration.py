@@ -1,7 +1,7 @@
 """How often intervals of level 95 % contain what they are for: every criterion, loss and data set, by rows trained on.
 
 Each data set is the population (of the synthetic streams 100,000 rows). For each problem one constraint set of 1,000
-rows is drawn and held fixed. Then R times: fresh rows, one fit at default settings with its replicates, 2,000
+rows is drawn and held fixed. Then R times: fresh rows, one fit at default settings with its replicates, 5,000
 evaluation rows, and intervals of all four sources for the gap and for every coefficient, each against its own truth;
 ``sf.calibrate`` does it. Judged is the exact binomial interval of each coverage, its level corrected for the number of
 all that are judged (Bonferroni): with 20,000 rows it may not lie outside 93 to 97 %, with 4,000 not below 92 %.
@@ -40,7 +40,7 @@ CRITERIA = ("demographic_parity", "false_positive_rate", "false_negative_rate")
 LOSSES = ("log_loss", "squared_error")
 ROWS = (1_000, 4_000, 20_000)
 BOUNDS = {4_000: (0.92, 1.0), 20_000: (0.93, 0.97)}  # by rows trained on; fewer are shown and not judged
-SEED, N_POPULATION, N_CONSTRAINT, LEVEL = 11, 100_000, 1_000, 0.95
+SEED, N_POPULATION, N_CONSTRAINT, N_EVALUATION, LEVEL = 11, 100_000, 1_000, 5_000, 0.95
 FINISHED = Path(__file__).parents[1] / "build" / "calibration.jsonl"
 DATA: dict[str, Callable[[], Any]] = {
     "synthetic DI": lambda: sf.datasets.SyntheticDI(seed=SEED).sample(N_POPULATION),
@@ -93,6 +93,7 @@ def measure(data: str, criterion: str, loss: str, n: int, repetitions: int, jobs
         rows.y,
         sensitive_features=rows.sensitive,
         n_rows=n,
+        n_evaluation=N_EVALUATION,
         repetitions=repetitions,
         confidence_level=LEVEL,
         random_state=SEED,

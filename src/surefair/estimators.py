@@ -82,7 +82,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     alpha : float, default=1e-4
         κ of the ridge term κ‖θ‖²/2. With ``step_size="auto"`` it is on the whitened coefficients.
     step_size : "auto" or PolynomialDecay, default="auto"
-        "auto": whitened features, a start at the optimum of the constraint set, steps that cannot overshoot.
+        "auto": coordinates in which the loss curves alike in all directions, a start at the optimum of the constraint
+        set, steps that cannot overshoot.
         A ``PolynomialDecay`` is the published algorithm to the letter, from θ = 0 by explicit steps.
     n_replicates : int, default=200
         Bootstrap replicates; 0 fits without intervals.

@@ -54,7 +54,7 @@ class PolynomialDecay:
         return np.asarray(self.eta0 * (np.arange(first, first + n) + self.offset) ** -self.power)
 
 
-AUTO = PolynomialDecay(0.5, 2.0 / 3.0)
+AUTO = PolynomialDecay(0.25, 2.0 / 3.0)
 """Steps of ``step_size="auto"``, in coordinates in which the loss has curvature 1.
 
 Averages keep a bias of the order of the mean step, and the bias of the start until the steps add up to several times 1.
@@ -82,8 +82,8 @@ def automatic(curvature: float, roughness: float = 0.0, n_rows: int = 0) -> Poly
 
     Examples
     --------
-    >>> automatic(0.25, roughness=5.0, n_rows=1_000)
-    PolynomialDecay(eta0=2.0, power=0.67, offset=125.0)
+    >>> automatic(0.25, roughness=10.0, n_rows=1_000)
+    PolynomialDecay(eta0=1.0, power=0.67, offset=125.0)
     """
     offset = (AUTO.eta0 * roughness / CALM) ** (1.0 / AUTO.power)
     return PolynomialDecay(AUTO.eta0 / curvature, AUTO.power, min(offset, float(n_rows)))

@@ -582,13 +582,25 @@ def test_widths_of_the_sources(confident):
 def test_methods(confident):
     by_method = {method: ask(*confident, method=method) for method in METHODS}
     assert set(by_method) == {"percentile", "basic", "normal", "cheap", "paper"}
-    percentile, basic = by_method["percentile"], by_method["basic"]
+    percentile, basic = (ask(*confident, method=method, source="evaluation") for method in ("percentile", "basic"))
     assert basic.gap_low == pytest.approx(2 * percentile.gap - percentile.gap_high)
     assert basic.gap_high == pytest.approx(2 * percentile.gap - percentile.gap_low)
     for method, interval in by_method.items():
         assert interval.method == method
         assert 0.0 <= interval.low <= interval.estimate <= interval.high <= 1.0
-        assert width(interval) == pytest.approx(width(percentile), rel=0.2)
+        assert width(interval) == pytest.approx(width(by_method["percentile"]), rel=0.2)
+
+
+@pytest.mark.parametrize("source", ["training", "retraining"])
+def test_percentiles_are_of_replicates_freed_from_the_bias_of_steps(confident, source):
+    clf, test = confident
+    fit, replicates = margins(clf)[0], margins(clf)[1:]
+    freed = 2.0 * fit - replicates if source == "training" else fit + 2.0**0.5 * (replicates - replicates.mean(axis=0))
+    decided = np.column_stack([test.X, np.ones(len(test.y))]) @ freed.T > 0.0
+    gaps = decided[test.group == 0].mean(axis=0) - decided[test.group == 1].mean(axis=0)
+    interval = ask(*confident, source=source)
+    expected = np.quantile(gaps, [0.025, 0.975], method="weibull")
+    assert [interval.gap_low, interval.gap_high] == pytest.approx(expected)
 
 
 def test_a_higher_level_gives_a_wider_interval(confident):

@@ -39,6 +39,7 @@ from surefair.intervals import (
     make_interval,
     rates_of,
     reweigh,
+    settled,
     warn_if_too_few,
 )
 from surefair.losses import LOSSES
@@ -466,12 +467,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fit = self._replicated()
         rows, groups = self._measured(X, y, sensitive_features, sample_weight)
         known = None if self._census is None else self._census.groups
-        mirrored = method == "percentile"
-        counts = fit.decisions(rows, groups.sizes, source, mirrored, effective_n_jobs(self.n_jobs))
-        rates = compared_rates(criterion, ratio)
+        rates, trained = compared_rates(criterion, ratio), None
+        asked = groups.sizes, source, method == "percentile", effective_n_jobs(self.n_jobs)
+        if source == "total":
+            halves = [fit.decisions(rows.every_second(first), *asked) for first in (0, 1)]
+            counts = halves[0] + halves[1]
+            trained = settled(rates_of(rates, counts), np.stack([rates_of(rates, half) for half in halves]), groups)
+        else:
+            counts = fit.decisions(rows, *asked)
         weighted = source in ("evaluation", "total")
-        rates_b = reweigh(rates, counts, self.seed_) if weighted else rates_of(rates, counts)[1:]
-        trained = rates_of(rates, counts)[1:] if source == "total" else None
+        rates_b = reweigh(rates, counts, self.seed_, trained) if weighted else rates_of(rates, counts)[1:]
         return make_interval(
             criterion, counts.of(0), rates_b, groups, ratio=ratio, source=source, method=method,
             confidence_level=confidence_level, trained=trained, n_training=int(fit.state.k), like=self.backend_,

@@ -44,6 +44,10 @@ class Rows(NamedTuple):
         """Rows low, …, high - 1."""
         return Rows._make(column[low:high] for column in self)
 
+    def every_second(self, first: int) -> Rows:
+        """Rows first, first + 2, and so on."""
+        return Rows._make(column[first::2] for column in self)
+
     def copy(self) -> Rows:
         """The same rows in memory of their own."""
         return Rows._make(column.copy() for column in self)

@@ -377,7 +377,38 @@ def rates_of(rates: tuple[Rate, ...], counts: Counts) -> FloatArray:
     return np.stack([rate.of(counts.weight) for rate in rates], axis=-2)
 
 
-def reweigh(rates: tuple[Rate, ...], counts: Counts, seed: int) -> FloatArray:
+def settled(trained: FloatArray, halves: FloatArray, groups: Groups) -> FloatArray:
+    """Rates of replicates as they would spread in the population, from rates on all evaluation rows and on two halves.
+
+    On a sample, gaps between groups move from replicate to replicate also because it has these rows, not others, near
+    the boundary. That is noise of the evaluation rows, which reweighting them accounts for; counted twice it would make
+    intervals too wide. What the population shows, both halves show: their covariance over the replicates is the
+    variance in the population, and how far a group's rate moves apart from those of the other groups is scaled to it.
+
+    Parameters
+    ----------
+    trained : ndarray of shape (1 + B, rates, groups)
+        Of the fit, then of its replicates.
+    halves : ndarray of shape (2, 1 + B, rates, groups)
+    groups : Groups
+
+    Returns
+    -------
+    ndarray of shape (B, rates, groups)
+    """
+    moved = np.concatenate([trained[None], halves])
+    moved = moved[:, 1:] - moved[:, :1]
+    together = np.empty_like(moved)
+    for low, size in zip(groups.offsets, groups.sizes, strict=True):
+        column = slice(low, low + size)
+        together[..., column] = moved[..., column].mean(axis=-1, keepdims=True)
+    all_apart, one_apart, other_apart = moved - together
+    variance, common = np.mean(all_apart**2, axis=0), np.mean(one_apart * other_apart, axis=0)
+    share = np.divide(common, variance, out=np.ones_like(variance), where=(variance > 0.0) & ~np.isnan(common))
+    return np.asarray((trained[:1] + together[0] + np.sqrt(share.clip(0.0, 1.0)) * all_apart).clip(0.0, 1.0))
+
+
+def reweigh(rates: tuple[Rate, ...], counts: Counts, seed: int, trained: FloatArray | None = None) -> FloatArray:
     """Rates of each replicate with its evaluation rows reweighted.
 
     Every rate of every group has numbers of its own. This is exact where rates look at different rows, as those of
@@ -390,6 +421,8 @@ def reweigh(rates: tuple[Rate, ...], counts: Counts, seed: int) -> FloatArray:
     counts : Counts of arrays of shape (1 + B, groups, 2, 2)
         Counts of the fit, then of its replicates.
     seed : int
+    trained : ndarray of shape (B, rates, groups), optional
+        Rates of the replicates, where they are not as counted.
 
     Returns
     -------
@@ -403,6 +436,9 @@ def reweigh(rates: tuple[Rate, ...], counts: Counts, seed: int) -> FloatArray:
     unit = np.divide(Q, C, out=np.zeros_like(C), where=some)
     # half a row weighs what the other rows of its side weigh, or those of the other side, or 1
     unit = np.where(some, unit, np.where(some[::-1], unit[::-1], 1.0))
+    if trained is not None:
+        share = np.where(np.isnan(trained), 0.0, trained)  # there are no rows to share out
+        C = C.sum(axis=0) * np.stack([share, 1.0 - share])
     counted, others = unit * gammaincinv(C / unit + 0.5, u)
     return np.asarray(counted / (counted + others))
 

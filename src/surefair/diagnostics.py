@@ -139,7 +139,7 @@ def at_most(sd: FloatArray, n_replicates: int) -> FloatArray:
 def check_start(bias: FloatArray, sd: FloatArray, reach: float) -> list[Diagnostic]:
     """Warn of a bias that the start leaves, coefficient by coefficient.
 
-    The ``reach`` is the sum of the steps times the smallest curvature: where it is below 1, iterates are hardly halfway.
+    The ``reach`` is the sum of the steps times the smallest curvature: below 1, iterates are hardly halfway.
     """
     worst = float(_ratio(np.abs(bias), sd).max(initial=0.0))
     if not worst > BIAS:
@@ -148,8 +148,8 @@ def check_start(bias: FloatArray, sd: FloatArray, reach: float) -> list[Diagnost
     if reach < 1.0:
         found.append(
             StepTooSmall(
-                f"The steps add up to {reach:.2g} times what one e-fold of the way to the optimum takes in the flattest "
-                "direction: the fit has not arrived. Use step_size='auto', or a larger eta0."
+                f"The steps add up to {reach:.2g} of what it takes to come near the optimum in the flattest direction: "
+                "the fit has not arrived. Use step_size='auto', a larger eta0, or more rows."
             )
         )
     words = (
@@ -244,14 +244,14 @@ def check_constraint_set(rows: Sequence[int], names: Sequence[str]) -> list[Diag
         return []
     return [
         SmallConstraintSet(
-            f"Of the rows of the constraint set that the criterion looks at, {_listed(small)}; {SMALL_GROUP} or more are "
-            "wanted, or the constraint holds by chance. Raise n_constraint, pass a larger constraint_set, or merge "
-            "small groups."
+            f"Of the rows of the constraint set that the criterion looks at, {_listed(small)}; {SMALL_GROUP} or more "
+            "are wanted, or the constraint is one of chance. Raise n_constraint, pass a larger constraint_set, or "
+            "merge small groups."
         )
     ]
 
 
-def check_evaluation_set(rows: FloatArray, sides: FloatArray, few: int, names: Sequence[str]) -> list[Diagnostic]:
+def check_evaluation_set(rows: NDArray[Any], sides: FloatArray, few: int, names: Sequence[str]) -> list[Diagnostic]:
     """Warn of groups with few evaluation rows.
 
     Parameters
@@ -274,9 +274,9 @@ def check_evaluation_set(rows: FloatArray, sides: FloatArray, few: int, names: S
         return []
     return [
         SmallEvaluationSet(
-            f"Of the evaluation rows that a rate looks at, {_listed(found)}: limits are made exact, and are wider than "
-            f"need be. Pass more evaluation rows ({SMALL_GROUP} of a group, and {few} on either side, are wanted), or "
-            "merge small groups."
+            f"Of the evaluation rows that a rate looks at, {_listed(found)}: limits are made exact, which keeps their "
+            f"level but makes them wide. Pass more evaluation rows ({SMALL_GROUP} of a group, and {few} on either "
+            "side, are wanted), or merge small groups."
         )
     ]
 

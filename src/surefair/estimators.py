@@ -513,9 +513,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fit = self._replicated()
         theta = fit.theta
         low, high = limits(theta[:, 0], theta[:, 1:].T, confidence_level, method)
-        issue(
-            [*self._found(fit), *check_replicate_number(theta.shape[1] - 1, confidence_level, method)], stacklevel=2
-        )
+        issue([*self._found(fit), *check_replicate_number(theta.shape[1] - 1, confidence_level, method)], stacklevel=2)
         names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]))
         if fit.feature_map is not None:
             named = hasattr(fit.feature_map, "get_feature_names_out")

@@ -28,7 +28,7 @@ from surefair.schedules import PolynomialDecay
 from surefair.streams import is_sparse
 
 FORMAT = "surefair.FairClassifier"
-VERSION = 4
+VERSION = 5
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -26,9 +26,10 @@ CLEAR = 3.0  # standard errors at which a constraint clearly holds, or clearly d
 SMALL_GROUP = 30  # rows
 NEAR = 10  # rows whose decision some replicate changes
 DISTINCT = 5  # values of a gap
-CERTAIN = 0.01  # mean of p(1 - p), at most 0.25
+CERTAIN = 0.04  # mean of p(1 - p), relative to that of labels that nothing tells
 CLUMPED = 0.8, 4.0  # share of the changes expected of independent rows, and standard deviations below them
 DISAGREE = 1.5  # ratio of two standard deviations
+SELDOM = 0.001  # how often a standard deviation of replicates may be off by chance
 
 
 class Diagnostic(UserWarning):
@@ -125,15 +126,15 @@ def left_of_start(curvature: FloatArray, rows: FloatArray, steps: FloatArray) ->
     return np.asarray(np.trapezoid(left, rows, axis=1) / rows[-1])
 
 
-def at_most(sd: FloatArray, n_replicates: int) -> FloatArray:
-    """Upper limit of standard deviations estimated from so many replicates, at level 95 %.
+def limit(sd: FloatArray, n_replicates: int, probability: float = 0.95) -> FloatArray:
+    """Limit that a standard deviation stays below, with this probability, given its estimate from so many replicates.
 
     Examples
     --------
-    >>> [round(float(at_most(np.array(1.0), n)), 2) for n in (2, 20, 200)]
+    >>> [round(float(limit(np.array(1.0), n)), 2) for n in (2, 20, 200)]
     [15.95, 1.37, 1.09]
     """
-    return np.asarray(sd * np.sqrt((n_replicates - 1.0) / chdtri(n_replicates - 1.0, 0.95)))
+    return np.asarray(sd * np.sqrt((n_replicates - 1.0) / chdtri(n_replicates - 1.0, probability)))
 
 
 def check_start(bias: FloatArray, sd: FloatArray, reach: float) -> list[Diagnostic]:
@@ -162,11 +163,11 @@ def check_start(bias: FloatArray, sd: FloatArray, reach: float) -> list[Diagnost
 
 def check_steps(off: FloatArray, sd: FloatArray, plug_in: FloatArray, n_replicates: int) -> list[Diagnostic]:
     """Warn of replicates that jump about, or that lie far off the fit: of their mean less the fit, and their spread."""
-    wide = float(_ratio(sd, plug_in).max(initial=0.0))
-    far = float(_ratio(np.abs(off), at_most(sd, n_replicates)).max(initial=0.0))
-    if wide <= UNSTABLE * (1.0 + 3.0 / np.sqrt(2.0 * n_replicates)) and far <= OFF_CENTRE:
+    wide = float(_ratio(limit(sd, n_replicates, SELDOM), plug_in).max(initial=0.0))
+    far = float(_ratio(np.abs(off), limit(sd, n_replicates)).max(initial=0.0))
+    if wide <= UNSTABLE and far <= OFF_CENTRE:
         return []
-    what = f"spread {wide:.2g} times as far as theory says" if far <= OFF_CENTRE else f"lie {far:.2g} deviations off"
+    what = f"spread {wide:.2g} times as far as theory says" if wide > UNSTABLE else f"lie {far:.2g} deviations off"
     return [
         StepTooLarge(
             f"Replicates {what}: the step is too large for this problem, or rows are too few. Use step_size='auto', a "
@@ -183,7 +184,7 @@ def check_replicates(replicates: FloatArray) -> list[Diagnostic]:
         return []
     return [
         DegenerateReplicates(
-            f"Only {distinct} of {B} replicates differ: their spread says nothing. The constraint, or weights that are "
+            f"Only {distinct} of {B} replicates are distinct: their spread says nothing. The constraint, or weights of "
             "0, leave nothing to learn: raise tolerance, add features, or train on more rows."
         )
     ]
@@ -217,10 +218,11 @@ def check_boundary(
 def check_covariance(sd: FloatArray, plug_in: FloatArray, n_replicates: int) -> list[Diagnostic]:
     """Warn of standard deviations of the replicates that are not those of the plug-in sandwich."""
     some = (sd > 0.0) & (plug_in > 0.0)
-    off = np.log(sd[some] / plug_in[some])
-    if not np.abs(off).max(initial=0.0) > np.log(DISAGREE) + 3.0 / np.sqrt(2.0 * n_replicates):
+    sd, plug_in = sd[some], plug_in[some]
+    above, below = limit(sd, n_replicates, SELDOM) / plug_in, plug_in / limit(sd, n_replicates, 1.0 - SELDOM)
+    if not max(above.max(initial=0.0), below.max(initial=0.0)) > DISAGREE:
         return []
-    worst = float(np.exp(off[np.argmax(np.abs(off))]))
+    worst = float((sd / plug_in)[np.argmax(np.maximum(above, below))])
     return [
         CovarianceDisagreement(
             f"The standard deviation of a coefficient is, by its replicates, {worst:.2g} times what the plug-in "
@@ -283,16 +285,17 @@ def check_evaluation_set(rows: NDArray[Any], sides: FloatArray, few: int, names:
 
 def check_separable(margins: FloatArray, y: FloatArray, weight: FloatArray, variance: FloatArray) -> list[Diagnostic]:
     """Warn of rows whose labels ±1 the margins at the optimum tell (almost) without error; of variances p(1 - p)."""
-    some = weight > 0.0
-    mean = float(weight @ variance) / float(weight.sum())
-    if not margins.any() or (mean >= CERTAIN and (y * margins <= 0.0)[some].any()):
+    share, wrong = weight / weight.sum(), (y * margins <= 0.0) & (weight > 0.0)
+    positive = float(share @ (y > 0.0))
+    left = float(share @ variance) / max(positive * (1.0 - positive), 1e-12)
+    if not margins.any() or (left >= CERTAIN and wrong.any()):
         return []
     return [
         SeparableData(
-            f"On the constraint set, labels can be told (almost) without error: p(1 - p) is {mean:.2g} on average, and "
-            f"{np.count_nonzero((y * margins <= 0.0) & some)} rows are on the wrong side. The coefficients are then "
-            "ruled by the ridge and by very few rows. Raise alpha, use loss='squared_error', or drop the feature that "
-            "gives the label away."
+            f"On the constraint set, labels can be told (almost) without error: {left:.2g} of their variance is left, "
+            f"and {np.count_nonzero(wrong)} rows are on the wrong side. The coefficients are then ruled by the ridge "
+            "and by very few rows. Raise alpha, use loss='squared_error', or drop the feature that gives the label "
+            "away."
         )
     ]
 

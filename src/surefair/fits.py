@@ -20,7 +20,6 @@ from surefair.diagnostics import (
     DegenerateReplicates,
     Diagnostic,
     StepTooLarge,
-    at_most,
     check_boundary,
     check_constraint_set,
     check_covariance,
@@ -29,6 +28,7 @@ from surefair.diagnostics import (
     check_start,
     check_steps,
     left_of_start,
+    limit,
 )
 from surefair.encoding import Groups, fitted_map, mapped
 from surefair.learners import Learner, Settings, learner_for
@@ -257,7 +257,7 @@ class Fit(NamedTuple):
         held = sd <= 1e-6 * size * (sd / size).max()  # by a constraint, but for rounding
         sd, plug_in = np.where(held, 0.0, sd), np.where(held, 0.0, plug_in)
         reach = float(values[values > FLAT * top].min() * s.schedule.total(rows[-1:])[0])
-        found += check_start(bias, at_most(sd, B), reach) + check_steps(off, sd, plug_in, B)
+        found += check_start(bias, limit(sd, B), reach) + check_steps(off, sd, plug_in, B)
         return found or check_covariance(sd, plug_in, B)
 
     def divergence(self) -> list[Diagnostic]:

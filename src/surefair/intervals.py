@@ -511,7 +511,7 @@ def make_interval(
     by_pair |= {"spread_training": spreads[0], "spread_evaluation": spreads[1]}
     rate, a, b = rates[best[0]], labels[first[best[1]]], labels[second[best[1]]]
     doubts = [*found, *check_replicate_number(len(rates_b), confidence_level, method, gaps.gap.size > 1)]
-    if effective is not None:
+    if not trouble and effective is not None:
         doubts += check_evaluation_set(below, effective, FEW, groups.words)
     elif not trouble:
         doubts += check_distinct(rates_b[:, best[0], first[best[1]]] - rates_b[:, best[0], second[best[1]]])

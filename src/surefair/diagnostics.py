@@ -24,6 +24,7 @@ UNSTABLE = 3.0  # times the standard deviation that theory gives
 OFF_CENTRE = 5.0  # standard deviations between the fit and the mean of its replicates
 CLEAR = 3.0  # standard errors at which a constraint clearly holds, or clearly does not
 SMALL_GROUP = 30  # rows
+SMALL_SIDE = 5  # rows on a side of a rate
 NEAR = 10  # rows whose decision some replicate changes
 DISTINCT = 5  # values of a gap
 CERTAIN = 0.04  # mean of p(1 - p), relative to that of labels that nothing tells
@@ -253,32 +254,28 @@ def check_constraint_set(rows: Sequence[int], names: Sequence[str]) -> list[Diag
     ]
 
 
-def check_evaluation_set(rows: NDArray[Any], sides: FloatArray, few: int, names: Sequence[str]) -> list[Diagnostic]:
+def check_evaluation_set(sides: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
     """Warn of groups with few evaluation rows.
 
     Parameters
     ----------
-    rows : ndarray of shape (rates, groups)
-        Rows that enter each rate.
     sides : ndarray of shape (2, rates, groups)
-        Those counted towards it, and the others, as many as their weights are worth.
-    few : int
-        Rows on a side below which limits are made exact.
+        Rows counted towards each rate, and the others that enter it, as many as their weights are worth.
     names : sequence of str
         Of the groups.
     """
-    least = np.rint(sides).min(axis=0)
+    rows, least = np.rint(sides.sum(axis=0)), np.rint(sides.min(axis=0))
     found = [
-        f"{names[g]} has {int(rows[j, g])}, of which {int(least[j, g])} are on the rarer side of the rate"
-        for j, g in np.argwhere((rows < SMALL_GROUP) | (least < few))
+        f"{names[g]} has {rows[j, g]:.0f}, {least[j, g]:.0f} of them on the rarer side of the rate"
+        for j, g in np.argwhere((rows < SMALL_GROUP) | (least < SMALL_SIDE))
     ]
     if not found:
         return []
     return [
         SmallEvaluationSet(
             f"Of the evaluation rows that a rate looks at, {_listed(found)}: limits are made exact, which keeps their "
-            f"level but makes them wide. Pass more evaluation rows ({SMALL_GROUP} of a group, and {few} on either "
-            "side, are wanted), or merge small groups."
+            f"level but makes them wide. Pass more evaluation rows ({SMALL_GROUP} of a group, and {SMALL_SIDE} on "
+            "either side of its rate, are wanted), or merge small groups."
         )
     ]
 

@@ -201,10 +201,10 @@ class Interval:
 
         Examples
         --------
-        >>> group, decision = ["a", "b"] * 500, [0, 0, 0, 1] * 250
+        >>> group, decision = ["a", "b"] * 500, [0, 0, 0, 1, 1, 1, 0, 1] * 125
         >>> interval = fairness_interval([0, 1] * 500, decision, sensitive_features=group)
         >>> interval
-        <demographic_parity, evaluation, 0.95: gap -0.5000 [-0.5437, -0.4550], unfairness 0.5000 [0.4550, 0.5437]>
+        <demographic_parity, evaluation, 0.95: gap -0.5000 [-0.5513, -0.4452], unfairness 0.5000 [0.4452, 0.5513]>
         >>> [interval.verdict(margin) for margin in (0.2, 0.5, 0.6)]
         ['violates margin', 'not enough evidence', 'within margin']
         """
@@ -250,10 +250,10 @@ class Interval:
 
         Examples
         --------
-        >>> group, decision = ["a", "b"] * 500, [0, 0, 0, 1] * 250
+        >>> group, decision = ["a", "b"] * 500, [0, 0, 0, 1, 1, 1, 0, 1] * 125
         >>> interval = fairness_interval([0, 1] * 500, decision, sensitive_features=group)
         >>> interval.rows_needed(0.52)
-        RowsNeeded(training=inf, evaluation=3779, times=4.779)
+        RowsNeeded(training=inf, evaluation=5578, times=6.577)
         """
         if self.verdict(margin) != "not enough evidence":
             return RowsNeeded(0, 0, 1.0)
@@ -512,7 +512,7 @@ def make_interval(
     rate, a, b = rates[best[0]], labels[first[best[1]]], labels[second[best[1]]]
     doubts = [*found, *check_replicate_number(len(rates_b), confidence_level, method, gaps.gap.size > 1)]
     if not trouble and effective is not None:
-        doubts += check_evaluation_set(below, effective, FEW, groups.words)
+        doubts += check_evaluation_set(effective, groups.words)
     elif not trouble:
         doubts += check_distinct(rates_b[:, best[0], first[best[1]]] - rates_b[:, best[0], second[best[1]]])
     return Interval(

@@ -165,7 +165,7 @@ def check_start(bias: FloatArray, sd: FloatArray, reach: float) -> list[Diagnost
 def check_steps(off: FloatArray, sd: FloatArray, plug_in: FloatArray, n_replicates: int) -> list[Diagnostic]:
     """Warn of replicates that jump about, or that lie far off the fit: of their mean less the fit, and their spread."""
     wide = float(_ratio(limit(sd, n_replicates, SELDOM), plug_in).max(initial=0.0))
-    far = float(_ratio(np.abs(off), limit(sd, n_replicates)).max(initial=0.0))
+    far = float(_ratio(np.abs(off), limit(sd, n_replicates, 1.0 - SELDOM)).max(initial=0.0))
     if wide <= UNSTABLE and far <= OFF_CENTRE:
         return []
     what = f"spread {wide:.2g} times as far as theory says" if wide > UNSTABLE else f"lie {far:.2g} deviations off"

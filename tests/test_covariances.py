@@ -17,6 +17,10 @@ from surefair.covariances import random_scaling_quantile, sampled
 from surefair.kernels import STRIDE
 from surefair.losses import LOSSES
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::surefair.diagnostics.Diagnostic"
+)  # few rows and replicates are enough here
+
 PROBLEMS = {
     "nothing": {"criterion": None},
     "a subspace": {"criterion": "demographic_parity", "tolerance": 0.0},

@@ -10,7 +10,9 @@ from sklearn.metrics import zero_one_loss
 
 import surefair as sf
 
-pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")  # few are enough here
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::surefair.diagnostics.Diagnostic"
+)  # few rows and replicates are enough here
 
 RATES = {
     "demographic_parity": fm.selection_rate,

@@ -21,7 +21,9 @@ import surefair as sf
 from surefair import CRITERIA, FairClassifier, PolynomialDecay
 from surefair.criteria import Slabs
 
-pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")  # few are enough here
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::surefair.diagnostics.Diagnostic"
+)  # few rows and replicates are enough here
 
 N_CONSTRAINT = 150
 DECAY = PolynomialDecay(0.1, 0.6)

@@ -33,7 +33,9 @@ from surefair.intervals import (
 )
 from surefair.streams import as_columns
 
-pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")  # few are enough here
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::surefair.diagnostics.Diagnostic"
+)  # few rows and replicates are enough here
 
 LIMITS = ("low", "high", "gap_low", "gap_high")
 SPREADS = ("spread_training", "spread_evaluation")

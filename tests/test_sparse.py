@@ -13,7 +13,9 @@ import surefair as sf
 from surefair import CRITERIA, FairClassifier, PolynomialDecay, theory
 from surefair.criteria import SoftRatePenalty
 
-pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")  # few are enough here
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::surefair.diagnostics.Diagnostic"
+)  # few rows and replicates are enough here
 
 DECAY = PolynomialDecay(0.1, 0.6)
 N_CONSTRAINT = 120

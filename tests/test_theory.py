@@ -456,7 +456,7 @@ def test_unconstrained_squared_error_has_the_textbook_sandwich(weighted):
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.filterwarnings("ignore::surefair.theory.LocalOptima")
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.LocalOptima")
 def test_in_the_covariance_weights_are_repetitions(criterion):
     clf, weight = on_dm(criterion), np.random.default_rng(1).integers(3, size=len(ROWS.y))
     weighted = theory.asymptotic_covariance(clf, ROWS.X, ROWS.y, sample_weight=weight)

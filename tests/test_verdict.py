@@ -28,6 +28,10 @@ from surefair.intervals import (
 )
 from surefair.streams import as_columns
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::surefair.diagnostics.Diagnostic"
+)  # few rows and replicates are enough here
+
 WITHIN, VIOLATES, UNKNOWN = VERDICTS = ("within margin", "violates margin", "not enough evidence")
 every_method = pytest.mark.parametrize("method", BOOTSTRAP_METHODS)
 
@@ -104,7 +108,6 @@ def test_the_published_interval_has_no_verdict(question):
         getattr(from_counts([40, 50], [100, 100], method="paper"), question)(0.1)
 
 
-@pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")
 @every_method
 @pytest.mark.parametrize("n", [(10, 10), (12, 8), (15, 5), (19, 1), (7, 7, 6)])
 def test_twenty_rows_are_never_within_a_margin(method, n):
@@ -327,7 +330,6 @@ def test_criteria_of_two_rates_have_a_verdict(held_out):
     assert len(found.by_pair) == len(CRITERIA["equalized_odds"].rates)
 
 
-@pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")
 @every_method
 @pytest.mark.parametrize("n_replicates", [2, 200])
 def test_twenty_rows_are_never_within_a_margin_of_a_classifier_either(method, n_replicates):

@@ -17,7 +17,9 @@ from surefair import CRITERIA, FairClassifier, PolynomialDecay, theory
 from surefair.datasets import SyntheticDM
 from surefair.intervals import SOURCES
 
-pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.TooFewReplicates")  # few are enough here
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::surefair.diagnostics.Diagnostic"
+)  # few rows and replicates are enough here
 
 STREAM = SyntheticDM(seed=0)
 TRAIN, TEST, D_PRIME = STREAM.rows(0, 600), STREAM.rows(10**6, 400), STREAM.rows(2 * 10**6, 120)
@@ -201,7 +203,7 @@ def test_weights_lead_to_the_weighted_optimum(criterion, loss):
     assert abs(found[1] - best[1]) < 0.2 * abs(found[1] - plain[1])
 
 
-@pytest.mark.filterwarnings("ignore::surefair.theory.LocalOptima")
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.LocalOptima")
 def test_the_optimum_of_weights_is_that_of_repetitions():
     weight = np.random.default_rng(4).integers(3, size=600)
     again = np.repeat(np.arange(600), weight)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from surefair.criteria import CRITERIA, get_criterion
+from surefair.diagnostics import Runs
 from surefair.encoding import Census, Groups, Levels
 from surefair.estimators import FairClassifier
 from surefair.fits import Rows, assemble
@@ -27,7 +28,7 @@ from surefair.schedules import PolynomialDecay
 from surefair.streams import is_sparse
 
 FORMAT = "surefair.FairClassifier"
-VERSION = 4
+VERSION = 5
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -128,6 +129,7 @@ def _export(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
     }
     if clf._census is not None:
         arrays |= {f"group_rows_{i}": rows for i, rows in enumerate(clf._census.rows)}
+    arrays |= _packed("runs", clf._runs)
     if clf._waiting is not None:
         arrays |= _packed("waiting", clf._waiting)
     if clf._fit is not None:
@@ -200,6 +202,7 @@ def _restore(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
     clf._census = None
     if (groups := _groups_of(meta["groups"])) is not None:
         clf._census = Census(groups, tuple(arrays[f"group_rows_{i}"] for i in range(len(groups.levels))))
+    clf._runs, clf._doubts = _unpacked("runs", Runs, arrays), (-1, [])
     clf.seed_, clf.backend_, clf.n_features_in_ = meta["seed"], meta["backend"], meta["n_features_in"]
     if meta["feature_names_in"]:
         clf.feature_names_in_ = np.asarray(meta["feature_names_in"], dtype=object)

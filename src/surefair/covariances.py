@@ -137,6 +137,13 @@ def moments(trace: FloatArray) -> tuple[FloatArray, FloatArray]:
     return hessian[:D, :D], scores[:D, :D] - np.outer(scores[D, :D], scores[D, :D])
 
 
+def mean_score(trace: FloatArray) -> tuple[FloatArray, int]:
+    """Mean of w ψ x over the rows taken, shape (D,), and their number."""
+    D = trace.shape[2] - 2
+    count = trace[SCORES, 0, D, D]
+    return trace[SCORES, 0, :D, D] / count, int(count)
+
+
 def random_scaling(trace: FloatArray, total: FloatArray, k: int) -> FloatArray:
     """Random-scaling matrix V̂ = k⁻² Σ_j j² (θ̄_j - θ̄_k)(θ̄_j - θ̄_k)ᵀ after k rows, by the points of the path.
 

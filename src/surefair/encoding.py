@@ -158,6 +158,11 @@ class Groups:
         """Column and value of each group, numbered through; values that JSON does not know are text."""
         return [(name, value) for name, levels in self.levels.items() for value in _plain(levels.values)]
 
+    @property
+    def words(self) -> list[str]:
+        """Each group in words, numbered through."""
+        return [f"group {value!r}" + ("" if name is None else f" of {name!r}") for name, value in self.labels]
+
     def table(self, places: Iterable[int] | None = None, heading: str = "group") -> dict[str, list[Any]]:
         """Columns of a tidy table with one row per group, or per place in the list of groups: name, if any, and value.
 

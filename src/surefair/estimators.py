@@ -25,14 +25,16 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from surefair.criteria import Criterion, Slabs, get_criterion
+from surefair.diagnostics import Diagnostic, Runs, check_near, check_order, issue
 from surefair.encoding import Census, Groups, Levels, mapped, together
-from surefair.fits import Fit, Problem, Rows, begin, check_dense, fit_all
+from surefair.fits import DIVERGED, Fit, Problem, Rows, begin, check_dense, fit_all
 from surefair.intervals import (
     BOOTSTRAP_METHODS,
     METHODS,
     SOURCES,
     Interval,
     check_level,
+    check_replicate_number,
     compared_rates,
     get_metric,
     limits,
@@ -40,7 +42,6 @@ from surefair.intervals import (
     rates_of,
     reweigh,
     settled,
-    warn_if_too_few,
 )
 from surefair.losses import LOSSES
 from surefair.multipliers import LAWS, SIGNED_LAWS, Multipliers
@@ -61,7 +62,6 @@ from surefair.streams import (
 )
 
 DTYPES = ["float64", "float32"]
-DIVERGED = "the fit or some replicates diverged: the step is too large for this problem"
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -179,6 +179,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _fit: Fit | None
     _waiting: Rows | None  # the first rows of a stream, while D' fills
     _census: Census | None  # the groups seen so far, and their rows; None where none were given
+    _runs: Runs  # how often neighbours in the stream differ
+    _doubts: tuple[int, list[Diagnostic]]  # what the fit is warned of at questions, and after how many rows
 
     # -- Training ---------------------------------------------------------------------------------------------------
 
@@ -219,8 +221,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "sample_weight is zero in every row that is left to train on beside the constraint set. Shuffle the "
                 "rows, or pass a constraint_set."
             )
-        _warn_if_rigid(new._fit)
-        _warn_if_diverged(new._fit)
+        issue([*new._fit.first_doubts(), *new._fit.divergence(), *new._clumps()], stacklevel=2)
         return self._become(new)
 
     def partial_fit(
@@ -262,22 +263,26 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"The first batch shows the label {new.classes_.tolist()[0]!r} only. "
                     "Pass classes= with both labels in the first call to partial_fit."
                 )
-            new._fit = None if given is None else _warn_if_rigid(begin(new._problem(), given))
+            if given is not None:
+                new._fit = begin(new._problem(), given)
+                issue(new._fit.first_doubts(), stacklevel=2)
         else:
             if constraint_set is not None:
                 raise ValueError("constraint_set can only be given in the first call to partial_fit.")
             if classes is not None and not np.array_equal(np.unique(as_column(classes, "label")), self.classes_):
                 raise ValueError(f"classes={list(classes)!r} differs from the first call's {self.classes_.tolist()}.")
             rows = new._check_rows(X, y, sensitive_features, sample_weight, stream=True)
+            new._runs = new._runs.after(rows.y > 0.0, rows.group)
         if new._fit is None:
             rows = rows if new._waiting is None else new._waiting.followed_by(rows)
             if rows.n < self.n_constraint:
                 new._waiting = rows.copy()
                 return self._become(new)
-            new._waiting, new._fit = None, _warn_if_rigid(new._begin(rows.part(0, self.n_constraint)))
+            new._waiting, new._fit = None, new._begin(rows.part(0, self.n_constraint))
+            issue(new._fit.first_doubts(), stacklevel=2)
             rows = rows.part(self.n_constraint)
         new._fit = new._fit.learn(rows, effective_n_jobs(self.n_jobs))
-        _warn_if_diverged(new._fit)
+        issue(new._fit.divergence(), stacklevel=2)
         return self._become(new)
 
     def merge(self, other: FairClassifier) -> Self:
@@ -320,6 +325,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("Both are the same fit of the same rows: merging them would count every row twice.")
         self._fit = self._fit.merged(other._fit)
         self._census = None if self._census is None or other._census is None else self._census.merged(other._census)
+        self._runs = self._runs.merged(other._runs)
         return self
 
     # -- What was learnt --------------------------------------------------------------------------------------------
@@ -477,11 +483,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             counts = fit.decisions(rows, *asked)
         weighted = source in ("evaluation", "total")
         rates_b = reweigh(rates, counts, self.seed_, trained) if weighted else rates_of(rates, counts)[1:]
+        found = [] if source == "evaluation" else self._found(fit)
+        if fit.finite and not weighted:
+            found += check_near(counts.rows[..., 1].reshape(len(counts.rows), -1))
         return make_interval(
             criterion, counts.of(0), rates_b, groups, ratio=ratio, source=source, method=method,
             confidence_level=confidence_level, trained=trained, n_training=int(fit.state.k), like=self.backend_,
             trouble="" if fit.finite else DIVERGED,
-            positive=self.classes_.tolist()[1], notes=_unseen(groups, known, "not seen in training"),
+            positive=self.classes_.tolist()[1], notes=_unseen(groups, known, "not seen in training"), found=found,
         )  # fmt: skip
 
     def coef_interval(self, confidence_level: float = 0.95, method: str = "basic") -> Any:
@@ -510,7 +519,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fit = self._replicated()
         theta = fit.theta
         low, high = limits(theta[:, 0], theta[:, 1:].T, confidence_level, method)
-        warn_if_too_few(theta.shape[1] - 1, confidence_level, method, stacklevel=2)
+        issue([*self._found(fit), *check_replicate_number(theta.shape[1] - 1, confidence_level, method)], stacklevel=2)
         names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]))
         if fit.feature_map is not None:
             named = hasattr(fit.feature_map, "get_feature_names_out")
@@ -537,6 +546,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         values, labels, apart = self._check_features(X, reset=True), self._check_labels(y), None
         check_dense(values, self.dtype)
         self._census = self._waiting = self._fit = None
+        self._doubts = (-1, [])
         columns = None if sensitive_features is None else self._columns(sensitive_features)
         if columns is not None:
             self._take_groups(columns)
@@ -567,6 +577,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 given = given._replace(X=csr_matrix(given.X) if is_sparse(rows.X) else given.X)
         if self._census is not None and columns is not None:
             self._census = self._census.counted(rows.group)
+        self._runs = Runs.of(0 if self._census is None else len(self._census.rows)).after(rows.y > 0.0, rows.group)
         self.seed_ = int(check_random_state(self.random_state).randint(0, 2**63 - 1, dtype=np.int64))
         return rows, given
 
@@ -677,7 +688,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self._census is None:
             raise ValueError("The first call had no sensitive_features; fit afresh to bring them in.")
         if stream:
+            before = self._census.groups
             self._take_groups(columns)
+            self._runs = self._runs.recoded(self._census.groups.recode(before))
         codes = self._census.groups.codes(columns)
         same_length(X=signs, sensitive_features=codes)
         if stream:
@@ -768,6 +781,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return fit
 
+    def _found(self, fit: Fit) -> list[Diagnostic]:
+        """What to warn of at a question about training; worked out once for a number of rows."""
+        if self._doubts[0] != fit.state.k:
+            self._doubts = int(fit.state.k), fit.doubts()
+        return [*self._doubts[1], *self._clumps()]
+
+    def _clumps(self) -> list[Diagnostic]:
+        """Warn of a stream whose rows do not seem to be in random order."""
+        census = self._census
+        return check_order(self._runs, census.rows if census else (), [*census.groups.levels] if census else [])
+
     def _population(self, X: Any, y: Any, sample_weight: Any) -> tuple[Fit, Rows]:
         """Return the fit, and checked rows; for ``theory``."""
         rows = self._check_rows(X, y, None, sample_weight)
@@ -842,24 +866,6 @@ def _plain(X: Any) -> bool:
 
 def _n_rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def _warn_if_rigid(fit: Fit) -> Fit:
-    if fit.rigid:
-        sizes = ", ".join(map(str, fit.problem.groups.sizes)) if fit.problem.groups is not None else ""
-        n = len(fit.W) - int(fit.problem.fit_intercept)
-        words = (
-            f"Constraints for {sizes} groups fix the coefficients of all {n} features at 0: nothing is left to learn. "
-            "Raise tolerance, add features, or constrain fewer groups."
-        )
-        warnings.warn(words, UserWarning, stacklevel=3)
-    return fit
-
-
-def _warn_if_diverged(fit: Fit) -> None:
-    if not fit.finite:
-        words = f"{DIVERGED[0].upper()}{DIVERGED[1:]}. Use step_size='auto', or a smaller eta0."
-        warnings.warn(words, RuntimeWarning, stacklevel=3)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ of replicates says nothing about the farthest of forty.
 from __future__ import annotations
 
 import math
-import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from secrets import randbits
@@ -42,7 +42,7 @@ from scipy.stats import norm, t
 
 from surefair.counts import Counts, count_decisions
 from surefair.criteria import CRITERIA, Criterion, Rate
-from surefair.diagnostics import TooFewReplicates
+from surefair.diagnostics import Diagnostic, TooFewReplicates, check_distinct, check_evaluation_set, issue
 from surefair.encoding import Groups, Levels, together
 from surefair.multipliers import EVALUATION, uniforms
 from surefair.names import one_of
@@ -120,6 +120,9 @@ class Interval:
         Why an interval is the whole range, or open on one side, where it is; otherwise empty.
     sentence : str
         What is estimated, in words.
+    warnings : tuple of str
+        What was warned of, "Name: message" each; the names are those of ``surefair.diagnostics``. Intervals that differ
+        in nothing else are equal.
     """
 
     estimate: float
@@ -143,6 +146,7 @@ class Interval:
     spread_evaluation: float
     reason: str
     sentence: str
+    warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<{self.metric}, {self.source}, {self.confidence_level:.6g}: {self._numbers(' [', ']')}>"
@@ -159,7 +163,7 @@ class Interval:
         return f"{gap}{between}{words[1]} {self.estimate:.4f}{opening}{self.low:.4f}, {self.high:.4f}{closing}"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Interval) and self.to_dict() == other.to_dict()
+        return isinstance(other, Interval) and self.to_dict() | {"warnings": []} == other.to_dict() | {"warnings": []}
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -198,10 +202,10 @@ class Interval:
 
         Examples
         --------
-        >>> group, decision = ["a", "b"] * 500, [0, 0, 0, 1] * 250
+        >>> group, decision = ["a", "b"] * 500, [0, 0, 0, 1, 1, 1, 0, 1] * 125
         >>> interval = fairness_interval([0, 1] * 500, decision, sensitive_features=group)
         >>> interval
-        <demographic_parity, evaluation, 0.95: gap -0.5000 [-0.5437, -0.4550], unfairness 0.5000 [0.4550, 0.5437]>
+        <demographic_parity, evaluation, 0.95: gap -0.5000 [-0.5513, -0.4452], unfairness 0.5000 [0.4452, 0.5513]>
         >>> [interval.verdict(margin) for margin in (0.2, 0.5, 0.6)]
         ['violates margin', 'not enough evidence', 'within margin']
         """
@@ -247,10 +251,10 @@ class Interval:
 
         Examples
         --------
-        >>> group, decision = ["a", "b"] * 500, [0, 0, 0, 1] * 250
+        >>> group, decision = ["a", "b"] * 500, [0, 0, 0, 1, 1, 1, 0, 1] * 125
         >>> interval = fairness_interval([0, 1] * 500, decision, sensitive_features=group)
         >>> interval.rows_needed(0.52)
-        RowsNeeded(training=inf, evaluation=3779, times=4.779)
+        RowsNeeded(training=inf, evaluation=5578, times=6.577)
         """
         if self.verdict(margin) != "not enough evidence":
             return RowsNeeded(0, 0, 1.0)
@@ -334,21 +338,23 @@ def limits(
     return (2.0 * estimate - high, 2.0 * estimate - low) if method == "basic" else (low, high)
 
 
-def warn_if_too_few(
-    n_replicates: int, confidence_level: float, method: str, several: bool = False, *, stacklevel: int
-) -> None:
+def check_replicate_number(
+    n_replicates: int, confidence_level: float, method: str, several: bool = False
+) -> list[Diagnostic]:
     """Warn where no quantile of so few replicates lies far enough out.
 
     Both tails are needed, or, where the limits of several gaps hold together, the tail of the farthest.
     """
     tails = 0 if method == "cheap" else 2 if method != "normal" else 1 if several else 0
     needed = math.ceil(tails / (1.0 - confidence_level) - 1e-9) - 1
-    if n_replicates < needed:
-        words = (
+    if n_replicates >= needed:
+        return []
+    return [
+        TooFewReplicates(
             f"{n_replicates} replicates are too few for a {method} interval of level {confidence_level:.6g}, which "
             f"needs {needed}: it is narrower than its level says. Use method='cheap', or more replicates."
         )
-        warnings.warn(words, TooFewReplicates, stacklevel=stacklevel + 1)
+    ]
 
 
 def get_metric(metric: str | Criterion) -> tuple[Criterion, bool]:
@@ -482,8 +488,9 @@ def make_interval(
     like: Any = None,
     trouble: str = "",
     notes: str = "",
+    found: Sequence[Diagnostic] = (),
 ) -> Interval:
-    """Interval for the largest gap between groups.
+    """Interval for the largest gap between groups; warns of what is found, at the caller's caller.
 
     Parameters
     ----------
@@ -510,6 +517,8 @@ def make_interval(
         Why the replicates say nothing, if they do not; every interval is then the whole range.
     notes : str
         What else is to be said, one more sentence without its full stop.
+    found : sequence of Diagnostic
+        What to warn of besides.
     """
     rates = compared_rates(criterion, ratio)
     measured, (first, second) = rates_of(rates, counts), _pairs(groups)
@@ -517,7 +526,6 @@ def make_interval(
     signed_method = "percentile" if method == "paper" else method
     low, high = _rate_limits(measured, rates_b, effective, confidence_level, signed_method)
     gaps = _gap_limits(measured, rates_b, first, second, effective, ratio, confidence_level, signed_method)
-    warn_if_too_few(len(rates_b), confidence_level, method, gaps.gap.size > 1, stacklevel=3)
     trained = rates_b if source in ("training", "retraining") else trained
     if trouble:
         low, high, gaps = np.zeros_like(low), np.ones_like(high), gaps._replace(sure=np.zeros_like(gaps.sure))
@@ -539,6 +547,11 @@ def make_interval(
     by_pair = {"gap": gaps.gap, "low": gap_low, "high": gap_high}
     by_pair |= {"spread_training": spreads[0], "spread_evaluation": spreads[1]}
     rate, a, b = rates[best[0]], labels[first[best[1]]], labels[second[best[1]]]
+    doubts = [*found, *check_replicate_number(len(rates_b), confidence_level, method, gaps.gap.size > 1)]
+    if not trouble and effective is not None:
+        doubts += check_evaluation_set(effective, groups.words)
+    elif not trouble:
+        doubts += check_distinct(rates_b[:, best[0], first[best[1]]] - rates_b[:, best[0], second[best[1]]])
     return Interval(
         estimate=float(unfair[0]), low=float(unfair[1]), high=float(unfair[2]),
         gap=float(gaps.gap[best]), gap_low=float(gap_low[best]), gap_high=float(gap_high[best]),
@@ -552,6 +565,7 @@ def make_interval(
         sentence=f"{confidence_level:.6g} interval for {SOURCES[source]}; {_words(rates, groups, ratio, rate, a, b)}"
         + f" The positive label is {positive!r}." * (positive is not None)
         + f" {notes}." * bool(notes),
+        warnings=issue(doubts, stacklevel=3),
     )  # fmt: skip
 
 

@@ -53,6 +53,21 @@ class PolynomialDecay:
         """Steps η_first, …, of n rows."""
         return np.asarray(self.eta0 * (np.arange(first, first + n) + self.offset) ** -self.power)
 
+    def total(self, n: FloatArray) -> FloatArray:
+        """Sums of the first n steps, by an integral.
+
+        Examples
+        --------
+        >>> steps = PolynomialDecay(0.5, 0.6)
+        >>> round(float(steps.total(np.array(100.0))), 2), round(float(steps.steps(1, 100).sum()), 2)
+        (6.96, 6.92)
+        """
+        low, high = 0.5 + self.offset, n + 0.5 + self.offset
+        if self.power == 1.0:
+            return np.asarray(self.eta0 * np.log(high / low))
+        left = 1.0 - self.power
+        return np.asarray(self.eta0 * (high**left - low**left) / left)
+
 
 AUTO = PolynomialDecay(0.25, 2.0 / 3.0)
 """Steps of ``step_size="auto"``, in coordinates in which the loss has curvature 1.

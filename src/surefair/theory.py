@@ -21,6 +21,7 @@ from scipy.special import ndtr
 
 from surefair.counts import count
 from surefair.criteria import Criterion, Form, Penalty, Rate, Slabs, kinked
+from surefair.diagnostics import BoundaryConstraint, LocalOptima, StoppedEarly
 from surefair.intervals import compared_rates, get_metric, rates_of
 from surefair.learners import Settings
 from surefair.names import one_of
@@ -42,18 +43,6 @@ RANDOM_STARTS = 3
 SIDES = 100  # directions to look in from an optimum
 DRAWS = 2000  # coefficients drawn from the limit law
 METHODS = ("delta", "sample")
-
-
-class LocalOptima(UserWarning):
-    """A penalised problem has several local optima."""
-
-
-class StoppedEarly(UserWarning):
-    """The solver ran out of steps before it reached an optimum."""
-
-
-class BoundaryConstraint(UserWarning):
-    """The optimum touches a constraint that does not hold it back: its limit law is not normal."""
 
 
 class Optimum(NamedTuple):
@@ -233,13 +222,29 @@ def sandwich(
     -------
     ndarray of shape (D, D)
     """
+    basis, reduced = free_curvature(settings, form, theta, hessian, active=active)
+    inverse = basis @ np.linalg.pinv(reduced, rcond=1e-10, hermitian=True) @ basis.T
+    return np.asarray(inverse @ scores @ inverse)
+
+
+def free_curvature(
+    settings: Settings,
+    form: Form,
+    theta: FloatArray,
+    hessian: FloatArray,
+    *,
+    active: NDArray[np.bool_] | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Directions along all faces that hold θ, orthonormal columns (D, F), and the Hessian in them, (F, F).
+
+    The parameters are those of ``sandwich``.
+    """
     basis = np.eye(len(theta))
     if isinstance(form, Slabs):
         basis = _along(form.vectors[_active(settings, form, theta) if active is None else active])
     elif form.rows.shape[0] > 0:
         hessian = hessian + _penalty_hessian(settings, form, theta)
-    inverse = basis @ np.linalg.pinv(basis.T @ hessian @ basis, rcond=1e-10, hermitian=True) @ basis.T
-    return np.asarray(inverse @ scores @ inverse)
+    return basis, np.asarray(basis.T @ hessian @ basis)
 
 
 # -- The gap ----------------------------------------------------------------------------------------------------------

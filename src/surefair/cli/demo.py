@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -35,9 +36,11 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
     from rich.table import Table
 
     from surefair.datasets import SyntheticDI
+    from surefair.diagnostics import Diagnostic
     from surefair.estimators import FairClassifier
     from surefair.intervals import SOURCES
 
+    warnings.filterwarnings("ignore", category=Diagnostic)  # unconstrained, these labels are told almost without error
     console = Console()
     stream = SyntheticDI(seed=seed)
     test = stream.rows(10**9, 10_000)

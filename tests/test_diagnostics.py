@@ -1,0 +1,321 @@
+"""Every planted violation raises its own warning, which says what to do; clean data raise hardly any."""
+
+import json
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import surefair as sf
+from surefair import diagnostics
+from surefair.diagnostics import (
+    BoundaryConstraint,
+    CovarianceDisagreement,
+    DegenerateReplicates,
+    Diagnostic,
+    FewRowsNearBoundary,
+    Runs,
+    SeparableData,
+    SmallConstraintSet,
+    SmallEvaluationSet,
+    StartNotForgotten,
+    StepTooLarge,
+    StepTooSmall,
+    TimeDependence,
+    TooFewReplicates,
+)
+
+DI, DM = sf.datasets.SyntheticDI, sf.datasets.SyntheticDM
+
+
+def found(call):
+    """Names of the diagnostics of a call, with their messages, and its value."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = call()
+    assert all(isinstance(one.message, Diagnostic) for one in caught), [str(one.message) for one in caught]
+    return {type(one.message): str(one.message) for one in caught}, value
+
+
+def fit(data, criterion="demographic_parity", n=4000, seed=0, n_replicates=100, constraint_set=None, **params):
+    """A fit of the first rows of a stream."""
+    rows = data(seed=seed).sample(n)
+    clf = sf.FairClassifier(criterion, n_replicates=n_replicates, random_state=seed, **params)
+    return clf.fit(rows.X, rows.y, sensitive_features=rows.sensitive, constraint_set=constraint_set)
+
+
+def ask(clf, data, n=2000, seed=10_000, **how):
+    rows = data(seed=seed).sample(n)
+    return clf.fairness_interval(rows.X, rows.y, sensitive_features=rows.sensitive, **how)
+
+
+# -- Clean data -------------------------------------------------------------------------------------------------------
+
+CLEAN = {
+    "parity": (DI, "demographic_parity", 4000, 2000),
+    "parity, more rows": (DI, "demographic_parity", 8000, 2000),
+    "false positives": (DM, "false_positive_rate", 6000, 2000),
+    "free": (DM, None, 5000, 2000),
+}
+
+
+def test_clean_data_raise_hardly_any():
+    alarms, n = Counter(), 0
+    for data, criterion, rows, evaluated in CLEAN.values():
+        for seed in range(30):
+
+            def everything(data=data, criterion=criterion, rows=rows, evaluated=evaluated, seed=seed):
+                clf = fit(data, criterion, rows, seed)
+                clf.coef_interval()
+                for source in ("total", "training"):
+                    ask(clf, data, evaluated, 10_000 + seed, source=source)
+
+            names, _ = found(everything)
+            alarms.update(kind.__name__ for kind in names)
+            alarms["any"] += bool(names)
+            n += 1
+    assert alarms["any"] <= binom.ppf(0.99, n, 0.05), alarms
+
+
+# -- Planted: training ------------------------------------------------------------------------------------------------
+
+
+def test_start_not_forgotten():
+    clf = fit(DI, step_size=sf.PolynomialDecay(0.5, 0.501))
+    with pytest.warns(StartNotForgotten, match="Train on more rows"):
+        clf.coef_interval()
+    with pytest.warns(StartNotForgotten):
+        interval = ask(clf, DI)
+    assert [one.split(":")[0] for one in interval.warnings] == ["StartNotForgotten"]
+    assert json.loads(json.dumps(interval.to_dict()))["warnings"] == list(interval.warnings)
+    assert not found(lambda: ask(clf, DI, source="evaluation"))[0]  # which is of the model as it is
+
+
+def test_start_not_forgotten_where_simulations_know_it():
+    """Nearly separable rows under a penalty, where averages are off by more than a standard deviation."""
+    rows = DI(seed=777).sample(1000)
+    apart, fired = (rows.X, rows.y, rows.sensitive), 0
+    for seed in range(12):
+        _, clf = found(lambda seed=seed: fit(DI, "false_positive_rate", 1000, seed, constraint_set=apart))
+        fired += StartNotForgotten in found(clf.coef_interval)[0]
+    assert fired >= 8
+
+
+def test_predicted_bias_is_that_of_simulations():
+    """Explicit steps from 0: the predicted bias of the average against its mean over fits, less the optimum."""
+    population, steps, n = DI(seed=3).sample(100_000), sf.PolynomialDecay(0.003, 0.501), 4000
+    rng, fits = np.random.default_rng(0), []
+    X, y = np.asarray(population.X), np.asarray(population.y)
+    for _ in range(30):
+        i = rng.integers(0, len(y), n)
+        clf = sf.FairClassifier(None, "squared_error", step_size=steps, n_replicates=0, alpha=0.0).fit(X[i], y[i])
+        fits.append(np.append(clf.coef_, clf.intercept_))
+    star = sf.theory.optimum(clf, X, y)
+    X = np.column_stack([X, np.ones(len(X))])
+    values, vectors = np.linalg.eigh(2.0 * X.T @ X / len(X))
+    k = np.arange(clf.n_rows_ + 1.0)
+    left = diagnostics.left_of_start(values, k, steps.total(k))
+    predicted = vectors @ (left * (vectors.T @ -star))
+    off, error = np.mean(fits, axis=0) - star, np.std(fits, axis=0, ddof=1) / np.sqrt(30)
+    assert np.abs(predicted).max() > 20 * error.max()
+    assert np.all(np.abs(off - predicted) < 4 * error + 0.05 * np.abs(predicted).max())
+
+
+def test_step_too_small():
+    clf = fit(DI, step_size=sf.PolynomialDecay(1e-4, 0.6))
+    names, _ = found(clf.coef_interval)
+    assert set(names) == {StepTooSmall, StartNotForgotten}
+    assert "step_size='auto'" in names[StepTooSmall]
+
+
+def test_step_too_large():
+    clf = fit(DM, None, step_size=sf.PolynomialDecay(20.0, 0.501))
+    with pytest.warns(StepTooLarge, match=r"Replicates spread .* smaller eta0") as caught:
+        clf.coef_interval()
+    assert len(caught) == 1
+    with pytest.warns(StepTooLarge, match="diverged"):
+        clf = fit(DM, None, loss="squared_error", step_size=sf.PolynomialDecay(1e6, 0.501))
+    with pytest.warns(StepTooLarge, match="diverged"):
+        interval = ask(clf, DM)
+    assert (interval.low, interval.high) == (0.0, 1.0)
+
+
+def test_degenerate_replicates():
+    rng = np.random.default_rng(0)
+    X, y, group = rng.normal(size=(400, 1)), rng.integers(0, 2, 400), rng.integers(0, 2, 400)
+    with pytest.warns(DegenerateReplicates, match=r"fix the coefficients of all 1 features at 0.*Raise tolerance"):
+        sf.FairClassifier(random_state=0).fit(X, y, sensitive_features=group)
+    rows = DI(seed=0).sample(1400)
+    apart = rows.X[:1000], rows.y[:1000], rows.sensitive[:1000]
+    weight = np.eye(400)[200]
+    clf = sf.FairClassifier(random_state=0)
+    clf.fit(rows.X[1000:], rows.y[1000:], sensitive_features=rows.sensitive[1000:], constraint_set=apart,
+            sample_weight=weight)  # fmt: skip
+    with pytest.warns(DegenerateReplicates, match=r"Only 2 of 200 replicates are distinct.*more rows"):
+        clf.coef_interval()
+
+
+def test_degenerate_gap_and_few_rows_near_the_boundary():
+    clf = fit(DI, n=20_000)
+    names, interval = found(lambda: ask(clf, DI, 60, source="training"))
+    assert set(names) == {FewRowsNearBoundary, DegenerateReplicates}
+    assert "Pass more evaluation rows" in names[FewRowsNearBoundary]
+    assert "Pass more evaluation rows" in names[DegenerateReplicates]
+    assert len(interval.warnings) == 2
+
+
+def test_boundary_constraint():
+    rows = DM(seed=777).sample(2000)
+    apart, clf = (rows.X, rows.y, rows.sensitive), fit(DM, None, n=20_000, n_replicates=0)
+    free = clf.decision_function(rows.X)
+    group = np.asarray(rows.sensitive).astype(float)
+    touched = float(abs(np.mean((group - group.mean()) * free)))
+    with pytest.warns(BoundaryConstraint, match="smaller or larger tolerance"):
+        fit(DM, n=20_000, constraint_set=apart, tolerance=touched).coef_interval()
+    for times in (0.0, 0.5, 2.0):
+        clf = fit(DM, n=20_000, constraint_set=apart, tolerance=times * touched)
+        assert not found(clf.coef_interval)[0]
+
+
+def test_covariance_disagreement():
+    clf = fit(DI, step_size=sf.PolynomialDecay(20.0, 0.501), seed=3)
+    with pytest.warns(CovarianceDisagreement, match="Train on more rows") as caught:
+        clf.coef_interval()
+    assert len(caught) == 1
+    ones = np.ones(3)
+    assert not diagnostics.check_covariance(ones, 1.2 * ones, 200)
+    assert diagnostics.check_covariance(ones, 2.0 * ones, 200)
+    assert not diagnostics.check_covariance(ones, 2.0 * ones, 5)  # too few to say
+
+
+def test_few_replicates_do_not_raise_the_others():
+    """Standard deviations of two replicates are often tiny: their own uncertainty is allowed for."""
+    kinds = Counter()
+    for seed in range(40):
+        clf = fit(DI, n=5000, n_replicates=2, seed=seed)
+        kinds.update([*found(lambda clf=clf: clf.coef_interval(method="cheap"))[0]])
+    assert sum(kinds.values()) <= binom.ppf(0.99, 40, 0.05)
+
+
+# -- Planted: data ----------------------------------------------------------------------------------------------------
+
+
+def test_small_constraint_set():
+    rows = DI(seed=0).sample(500)
+    with pytest.warns(SmallConstraintSet, match=r"group 1 has \d+; 30 or more.*Raise n_constraint") as caught:
+        fit(DI, "demographic_parity", 4000, constraint_set=(rows.X[:50], rows.y[:50], rows.sensitive[:50]))
+    assert caught[0].filename == __file__
+    clf = sf.FairClassifier("false_positive_rate", n_constraint=400, random_state=0, loss="squared_error")
+    clf.partial_fit(rows.X[:300], rows.y[:300], sensitive_features=rows.sensitive[:300])
+    with pytest.warns(SmallConstraintSet, match="that the criterion looks at, group 1 has"):
+        clf.partial_fit(rows.X[300:], rows.y[300:], sensitive_features=rows.sensitive[300:])
+    clf.partial_fit(rows.X, rows.y, sensitive_features=rows.sensitive)  # once
+
+
+def test_small_evaluation_set():
+    clf = fit(DI)
+    with pytest.warns(SmallEvaluationSet, match="Pass more evaluation rows"):
+        ask(clf, DI, 60)
+    y, group = [0, 1] * 100, ["a"] * 180 + ["b"] * 20
+    with pytest.warns(SmallEvaluationSet, match="group 'b' has 20, 10 of them") as caught:
+        interval = sf.fairness_interval(y, y, sensitive_features=group)
+    assert caught[0].filename == __file__
+    assert interval.warnings[0].startswith("SmallEvaluationSet: ")
+    assert interval != sf.fairness_interval(y, y, sensitive_features=["a", "a", "b", "b"] * 50)
+
+
+def test_separable_data():
+    rows = DI(seed=0).sample(4000)
+    margin = np.asarray(rows.X) @ [1.0, -1.0]
+    told, rare = np.abs(margin) > 0.3, np.random.default_rng(0).random(4000) < 0.01
+    for X, y in ((rows.X, rows.y), (rows.X[told], margin[told] > 0.0)):
+        with pytest.warns(SeparableData, match="Raise alpha"):
+            sf.FairClassifier(None, random_state=0).fit(X, y)
+        sf.FairClassifier(None, "squared_error", random_state=0).fit(X, y)
+    sf.FairClassifier(None, random_state=0).fit(rows.X, rare)  # certain, but not told by the features
+
+
+def test_too_few_replicates():
+    with pytest.warns(TooFewReplicates, match="Use method='cheap'"):
+        fit(DI, n_replicates=20).coef_interval()
+
+
+# -- Planted: order ---------------------------------------------------------------------------------------------------
+
+
+def stream(n=4000, by=None, seed=0):
+    """Rows, of which all but the first thousand are sorted."""
+    rows = DI(seed=seed).sample(n)
+    X, y, group = np.asarray(rows.X), np.asarray(rows.y), np.asarray(rows.sensitive)
+    if by is not None:
+        order = np.r_[:1000, 1000 + np.argsort((y if by == "label" else group)[1000:], kind="stable")]
+        X, y, group = X[order], y[order], group[order]
+    return X, y, group
+
+
+@pytest.mark.parametrize("by", ["label", "group"])
+def test_time_dependence(by):
+    X, y, group = stream(by=by)
+    words = r"labels change .* times.*shuffle" if by == "label" else r"groups of 'sex' change .* times.*shuffle"
+    with pytest.warns(TimeDependence, match=words):
+        clf = sf.FairClassifier(random_state=0, n_replicates=50).fit(X, y, sensitive_features={"sex": group})
+    names, interval = found(lambda: ask_sex(clf))
+    assert TimeDependence in names
+    assert any(one.startswith("TimeDependence: ") for one in interval.warnings)
+
+
+def ask_sex(clf):
+    X, y, group = stream(2000, seed=1)
+    return clf.fairness_interval(X, y, sensitive_features={"sex": group})
+
+
+def test_clumps_that_are_short_are_found_and_weak_ones_left_alone():
+    rng = np.random.default_rng(0)
+    for length, raised in ((1, False), (3, True)):
+        label = np.repeat(rng.integers(0, 2, 6000 // length), length)
+        runs = Runs.of(0).after(label, np.zeros((6000, 0), dtype=np.int64))
+        assert bool(diagnostics.check_order(runs, (), [])) == raised
+
+
+def test_changes_are_counted_over_batches_saved_and_merged(tmp_path):
+    X, y, group = stream(4000)
+    whole = sf.FairClassifier(random_state=0, n_replicates=2)
+    whole.partial_fit(X, y, sensitive_features=group)
+    parts = sf.FairClassifier(random_state=0, n_replicates=2)
+    for low in range(0, 4000, 77):
+        part = slice(low, low + 77)
+        parts.partial_fit(X[part], y[part], sensitive_features=group[part])
+        if low == 770:
+            sf.save(parts, tmp_path / "clf.npz")
+            parts = sf.load(tmp_path / "clf.npz")
+    expected = [3999, 3999], [np.count_nonzero(np.diff(y)), np.count_nonzero(np.diff(group))]
+    for clf in (whole, parts):
+        assert (clf._runs.pairs.tolist(), clf._runs.changes.tolist()) == expected
+        assert clf._runs.labels.tolist() == [np.count_nonzero(y < 0), np.count_nonzero(y > 0)]
+
+    apart = X[:1000], y[:1000], group[:1000]
+    shards = []
+    for part in (slice(1000, 2500), slice(2500, 4000)):
+        clf = sf.FairClassifier(random_state=part.start, n_replicates=2)
+        shards.append(clf.partial_fit(X[part], y[part], sensitive_features=group[part], constraint_set=apart))
+    both = shards[0].merge(shards[1])
+    assert both._runs.pairs.tolist() == [2998, 2998]
+    assert both._runs.changes[0] == np.count_nonzero(np.diff(y[1000:2500])) + np.count_nonzero(np.diff(y[2500:]))
+    assert both._runs.last.tolist() == [-1, -1]
+
+
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.SeparableData")
+def test_changes_survive_new_groups_and_rows_without_groups():
+    X, y, _ = stream(600)
+    group = np.array(["m", "n"] * 300)
+    clf = sf.FairClassifier(None, random_state=0, n_replicates=2, n_constraint=100)
+    clf.partial_fit(X[:200], y[:200], sensitive_features=group[:200])
+    late = np.r_[["n", "a", "a"], group[203:400]]  # "n" was the last; "a" comes before it, and moves its code
+    clf.partial_fit(X[200:400], y[200:400], sensitive_features=late)
+    clf.partial_fit(X[400:], y[400:])
+    everything = np.r_[group[:200], late]
+    assert clf._runs.pairs.tolist() == [599, 399]
+    assert clf._runs.changes[1] == np.count_nonzero(everything[1:] != everything[:-1])
+    assert clf._runs.last[1] == -1

@@ -9,11 +9,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.sparse import csr_matrix
 from scipy.special import expit
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 import surefair as sf
-from surefair import covariances
+from surefair import covariances, theory
 from surefair.covariances import random_scaling_quantile, sampled
+from surefair.fits import COVARIANCE_METHODS
 from surefair.kernels import STRIDE
 from surefair.losses import LOSSES
 
@@ -152,6 +153,78 @@ def test_random_scaling_covers_the_optimum():
     assert (inside <= high).all()
 
 
+# -- Intervals --------------------------------------------------------------------------------------------------------
+
+
+@every_problem
+@pytest.mark.parametrize("step_size", ["auto", sf.PolynomialDecay(0.5, 0.6)], ids=["whitened", "as they come"])
+def test_intervals_without_replicates_are_those_of_the_formulas(params, step_size):
+    X, y, z = rows(1_200)
+    clf = classifier(params, step_size=step_size, n_replicates=0).fit(X, y, sensitive_features=z)
+    fit, n = clf._fit, 1_000
+    W = np.diag(fit.W) if fit.W.ndim == 1 else fit.W
+    settings, form = fit.learner.settings, fit.learner.form
+    at = fit.learner.iterate(fit.state) if hasattr(fit.learner, "iterate") else fit.learner.mean(fit.state)
+    sandwich = theory.sandwich(settings, form, at[:, 0], *fit.plug_in)
+    expected = {
+        "plug_in": norm.ppf(0.95) * np.sqrt(np.diag(W @ sandwich @ W.T) / n),
+        "random_scaling": random_scaling_quantile(0.9) * np.sqrt(np.diag(fit.scaling) / n),
+    }
+    for method, half in expected.items():
+        found = clf.coef_interval(confidence_level=0.9, method=method)
+        assert np.array_equal(found["estimate"], np.append(clf.coef_, clf.intercept_))
+        np.testing.assert_allclose(found["high"] - found["estimate"], half, rtol=1e-9)
+        np.testing.assert_allclose(found["estimate"] - found["low"], half, rtol=1e-9)
+        assert found["feature"].tolist() == ["x0", "x1", "x2", "intercept"]
+
+
+def covered(draw, optimum, repetitions, **params):
+    """How often plug-in intervals of level 95 % hold each coefficient of an optimum."""
+    inside, clf = 0, None
+    for seed in range(repetitions):
+        X, y, z, given = draw(seed)
+        clf = sf.FairClassifier(n_replicates=0, random_state=seed, **params)
+        clf.fit(X, y, sensitive_features=z, constraint_set=given)
+        optimum = optimum(clf) if callable(optimum) else optimum
+        found = clf.coef_interval(method="plug_in")
+        inside = inside + ((found["low"] <= optimum) & (optimum <= found["high"])).to_numpy()
+    return inside
+
+
+@pytest.mark.parametrize("params", [{"criterion": None}, {"tolerance": 5.0}], ids=["free", "far inside a slab"])
+def test_plug_in_intervals_cover_the_optimum_without_a_constraint(params):
+    repetitions, theta = 300, np.append(np.linspace(0.0, 1.0, 3), 0.0)
+
+    def draw(seed):
+        rng = np.random.default_rng([7, seed])
+        X = rng.normal(size=(5_000, 3)) @ (np.eye(3) + 0.3)
+        y = (rng.random(5_000) < expit(X @ theta[:3])).astype(int)
+        return X[1_000:], y[1_000:], np.arange(4_000) % 2, (X[:1_000], y[:1_000], np.arange(1_000) % 2)
+
+    inside = covered(draw, theta, repetitions, alpha=0.0, **params)
+    low, high = binom.ppf([5e-4 / 4, 1.0 - 5e-4 / 4], repetitions, 0.95)
+    assert (low <= inside).all()
+    assert (inside <= high).all()
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.01], ids=["a subspace", "a face"])
+def test_plug_in_intervals_cover_the_optimum_under_a_slab(tolerance):
+    repetitions, n = 200, 50_000
+    population, apart = (sf.datasets.SyntheticDI(seed=seed).rows(0, size) for seed, size in ((11, n), (12, 1_000)))
+
+    def draw(seed):
+        at = np.random.default_rng([8, seed]).integers(n, size=4_000)
+        return population.X[at], population.y[at], population.group[at], (apart.X, apart.y, apart.group)
+
+    def optimum(clf):
+        return theory.optimum(clf, population.X, population.y)
+
+    inside = covered(draw, optimum, repetitions, tolerance=tolerance)
+    low, high = binom.ppf([5e-4 / 3, 1.0 - 5e-4 / 3], repetitions, 0.95)
+    assert (low <= inside).all()
+    assert (inside <= high).all()
+
+
 # -- The life of a fit ------------------------------------------------------------------------------------------------
 
 
@@ -229,6 +302,6 @@ def test_where_there_is_no_trace_asking_says_why(kind):
     reason = {"single": "with 4 features, dtype='float32'", "wide": "with 131 features"}.get(
         kind, "rows that are sparse"
     )
-    for ask in ("plug_in", "scaling"):
+    for method in COVARIANCE_METHODS:
         with pytest.raises(ValueError, match=f"dense rows with {covariances.FEATURES} features at most.*{reason}"):
-            getattr(clf._fit, ask)
+            clf.coef_interval(method=method)

@@ -225,6 +225,17 @@ def test_plug_in_intervals_cover_the_optimum_under_a_slab(tolerance):
     assert (inside <= high).all()
 
 
+def test_a_face_that_averages_only_come_near_holds_the_plug_in_covariance():
+    X, y, z = rows(5_000)
+    clf = classifier({"tolerance": 0.06}, n_constraint=1_000).fit(X, y, sensitive_features=z)
+    fit = clf._fit
+    across, inverse = fit.learner.form.vectors[0], np.linalg.inv(fit.W)
+    assert abs(across @ fit.learner.mean(fit.state)[:, 0]) < 0.06 - 1e-5
+    assert abs(across @ fit.learner.iterate(fit.state)[:, 0]) == pytest.approx(0.06)
+    covariance = inverse @ fit.plug_in_covariance @ inverse.T
+    assert across @ covariance @ across < 1e-12 * (across @ across) * np.trace(covariance)
+
+
 # -- The life of a fit ------------------------------------------------------------------------------------------------
 
 

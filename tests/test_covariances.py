@@ -178,6 +178,28 @@ def test_intervals_without_replicates_are_those_of_the_formulas(params, step_siz
         assert found["feature"].tolist() == ["x0", "x1", "x2", "intercept"]
 
 
+@pytest.mark.parametrize("method", COVARIANCE_METHODS)
+def test_a_coefficient_that_the_constraint_holds_has_no_spread(method):
+    X, y, z = rows(2_000)
+    X -= np.outer(z, X[z == 1].mean(axis=0) - X[z == 0].mean(axis=0))  # only the first feature goes with the group
+    X[:, 0] += z
+    clf = classifier(PROBLEMS["a subspace"]).fit(X, y, sensitive_features=z, constraint_set=(X, y, z))
+    found = clf.coef_interval(method=method)
+    assert found["estimate"][0] == pytest.approx(0.0, abs=1e-9)
+    half = found["high"] - found["estimate"]
+    assert 0.0 <= half[0] < 1e-6
+    assert (half[1:] > 1e-3).all()
+
+
+@pytest.mark.parametrize("method", COVARIANCE_METHODS)
+def test_a_fit_that_diverged_has_no_limits(method):
+    X, y, z = rows(500)
+    with pytest.warns(RuntimeWarning, match="diverged"):
+        clf = classifier({"criterion": None}, loss="squared_error", step_size=sf.PolynomialDecay(1e9, 0.5)).fit(X, y)
+    found = clf.coef_interval(method=method)
+    assert not np.isfinite(found[["low", "high"]].to_numpy()).any()
+
+
 def covered(draw, optimum, repetitions, **params):
     """How often plug-in intervals of level 95 % hold each coefficient of an optimum."""
     inside, clf = 0, None

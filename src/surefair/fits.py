@@ -150,10 +150,11 @@ class Fit(NamedTuple):
             theta = self.theta
             return intervals.limits(theta[:, 0], theta[:, 1:].T, confidence_level, method)
         if method == "plug_in":
-            half = norm.ppf((1.0 + confidence_level) / 2.0) * np.sqrt(np.diag(self.plug_in_covariance))
+            quantile, squares = norm.ppf((1.0 + confidence_level) / 2.0), np.diag(self.plug_in_covariance)
         else:
-            scale = np.sqrt(np.diag(self.scaling) / self.state.k)
-            half = covariances.random_scaling_quantile(confidence_level) * scale
+            quantile = covariances.random_scaling_quantile(confidence_level)
+            squares = np.diag(self.scaling) / self.state.k
+        half = quantile * np.sqrt(np.maximum(squares, 0.0))  # of a coefficient that cannot move, 0 up to rounding
         estimate = self.alone[:, 0]
         return estimate - half, estimate + half
 

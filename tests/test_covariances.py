@@ -193,7 +193,7 @@ def test_a_coefficient_that_the_constraint_holds_has_no_spread(method):
 
 @pytest.mark.parametrize("method", COVARIANCE_METHODS)
 def test_a_fit_that_diverged_has_no_limits(method):
-    X, y, z = rows(500)
+    X, y, _ = rows(500)
     with pytest.warns(RuntimeWarning, match="diverged"):
         clf = classifier({"criterion": None}, loss="squared_error", step_size=sf.PolynomialDecay(1e9, 0.5)).fit(X, y)
     found = clf.coef_interval(method=method)

@@ -52,6 +52,8 @@ calibrate: .venv/installed  ## the full statistical studies; results in docs/res
 	$(BIN)/python studies/adult.py
 	$(BIN)/python studies/covariance.py
 	$(BIN)/python studies/calibration.py
+	$(BIN)/python studies/sandwich.py
+	$(BIN)/python studies/classic.py
 
 docs: .venv/installed  ## the documentation, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --group docs

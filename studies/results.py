@@ -21,9 +21,13 @@ T = TypeVar("T")
 console = Console(width=None if sys.stdout.isatty() else 120)
 
 
-def in_parallel(function: Any, items: Sequence[Any], title: str, quiet: bool = False) -> Iterator[Any]:
-    """Call the function on every item on two threads, with a progress bar on a terminal."""
-    found = Parallel(n_jobs=2, prefer="threads", return_as="generator")(delayed(function)(item) for item in items)
+def in_parallel(
+    function: Any, items: Sequence[Any], title: str, quiet: bool = False, n_threads: int = 2
+) -> Iterator[Any]:
+    """Call the function on every item on some threads, with a progress bar on a terminal."""
+    found = Parallel(n_jobs=n_threads, prefer="threads", return_as="generator")(
+        delayed(function)(item) for item in items
+    )
     shown = console.is_terminal and not quiet
     yield from track(found, title, total=len(items), console=console, transient=True, disable=not shown)
 
@@ -42,7 +46,7 @@ def keep(
     for title, lines in ({name: rows} | more).items():
         if shown is None or title in shown:
             console.print(as_table(title, lines))
-    if [option for option in sys.argv[1:] if option != "--quiet"]:
+    if [option for option in sys.argv[1:] if option.split("=")[0] not in ("--quiet", "--jobs")]:
         return False
     packages = {package: version(package) for package in ("surefair", "numpy", "numba", "scipy")}
     result = {

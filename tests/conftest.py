@@ -1,6 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pooch
+import pytest
 from hypothesis import HealthCheck, settings
+
+from surefair.datasets import _files
+
+PLACES = (Path(__file__).parents[1].parent / "shared" / "data", Path(pooch.os_cache("surefair")))
 
 # The same examples in every run: a law that fails here fails everywhere.
 settings.register_profile(
@@ -12,3 +20,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("surefair")
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """A folder that holds the real data files; tests that need it are skipped where there is none."""
+    for place in PLACES:
+        if all((place / name).is_file() for name in _files.FILES):
+            return place
+    pytest.skip(f"needs {', '.join(_files.FILES)} in one of {', '.join(map(str, PLACES))}")

@@ -9,11 +9,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.sparse import csr_matrix
 from scipy.special import expit
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 import surefair as sf
-from surefair import covariances
+from surefair import covariances, theory
 from surefair.covariances import random_scaling_quantile, sampled
+from surefair.fits import COVARIANCE_METHODS
 from surefair.kernels import STRIDE
 from surefair.losses import LOSSES
 
@@ -156,6 +157,111 @@ def test_random_scaling_covers_the_optimum():
     assert (inside <= high).all()
 
 
+# -- Intervals --------------------------------------------------------------------------------------------------------
+
+
+@every_problem
+@pytest.mark.parametrize("step_size", ["auto", sf.PolynomialDecay(0.5, 0.6)], ids=["whitened", "as they come"])
+def test_intervals_without_replicates_are_those_of_the_formulas(params, step_size):
+    X, y, z = rows(1_200)
+    clf = classifier(params, step_size=step_size, n_replicates=0).fit(X, y, sensitive_features=z)
+    fit, n = clf._fit, 1_000
+    W = np.diag(fit.W) if fit.W.ndim == 1 else fit.W
+    settings, form = fit.learner.settings, fit.learner.form
+    at = fit.learner.iterate(fit.state) if hasattr(fit.learner, "iterate") else fit.learner.mean(fit.state)
+    sandwich = theory.sandwich(settings, form, at[:, 0], *fit.plug_in)
+    expected = {
+        "plug_in": norm.ppf(0.95) * np.sqrt(np.diag(W @ sandwich @ W.T) / n),
+        "random_scaling": random_scaling_quantile(0.9) * np.sqrt(np.diag(fit.scaling) / n),
+    }
+    for method, half in expected.items():
+        found = clf.coef_interval(confidence_level=0.9, method=method)
+        assert np.array_equal(found["estimate"], np.append(clf.coef_, clf.intercept_))
+        np.testing.assert_allclose(found["high"] - found["estimate"], half, rtol=1e-9)
+        np.testing.assert_allclose(found["estimate"] - found["low"], half, rtol=1e-9)
+        assert found["feature"].tolist() == ["x0", "x1", "x2", "intercept"]
+
+
+@pytest.mark.parametrize("method", COVARIANCE_METHODS)
+def test_a_coefficient_that_the_constraint_holds_has_no_spread(method):
+    X, y, z = rows(2_000)
+    X -= np.outer(z, X[z == 1].mean(axis=0) - X[z == 0].mean(axis=0))  # only the first feature goes with the group
+    X[:, 0] += z
+    clf = classifier(PROBLEMS["a subspace"]).fit(X, y, sensitive_features=z, constraint_set=(X, y, z))
+    found = clf.coef_interval(method=method)
+    assert found["estimate"][0] == pytest.approx(0.0, abs=1e-9)
+    half = found["high"] - found["estimate"]
+    assert 0.0 <= half[0] < 1e-6
+    assert (half[1:] > 1e-3).all()
+
+
+@pytest.mark.parametrize("method", COVARIANCE_METHODS)
+def test_a_fit_that_diverged_has_no_limits(method):
+    X, y, _ = rows(500)
+    with pytest.warns(RuntimeWarning, match="diverged"):
+        clf = classifier({"criterion": None}, loss="squared_error", step_size=sf.PolynomialDecay(1e9, 0.5)).fit(X, y)
+    found = clf.coef_interval(method=method)
+    assert not np.isfinite(found[["low", "high"]].to_numpy()).any()
+
+
+def covered(draw, optimum, repetitions, **params):
+    """How often plug-in intervals of level 95 % hold each coefficient of an optimum."""
+    inside, clf = 0, None
+    for seed in range(repetitions):
+        X, y, z, given = draw(seed)
+        clf = sf.FairClassifier(n_replicates=0, random_state=seed, **params)
+        clf.fit(X, y, sensitive_features=z, constraint_set=given)
+        optimum = optimum(clf) if callable(optimum) else optimum
+        found = clf.coef_interval(method="plug_in")
+        inside = inside + ((found["low"] <= optimum) & (optimum <= found["high"])).to_numpy()
+    return inside
+
+
+@pytest.mark.parametrize("params", [{"criterion": None}, {"tolerance": 5.0}], ids=["free", "far inside a slab"])
+def test_plug_in_intervals_cover_the_optimum_without_a_constraint(params):
+    repetitions, theta = 300, np.append(np.linspace(0.0, 1.0, 3), 0.0)
+
+    def draw(seed):
+        rng = np.random.default_rng([7, seed])
+        X = rng.normal(size=(5_000, 3)) @ (np.eye(3) + 0.3)
+        y = (rng.random(5_000) < expit(X @ theta[:3])).astype(int)
+        return X[1_000:], y[1_000:], np.arange(4_000) % 2, (X[:1_000], y[:1_000], np.arange(1_000) % 2)
+
+    inside = covered(draw, theta, repetitions, alpha=0.0, **params)
+    low, high = binom.ppf([5e-4 / 4, 1.0 - 5e-4 / 4], repetitions, 0.95)
+    assert (low <= inside).all()
+    assert (inside <= high).all()
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.01], ids=["a subspace", "a face"])
+def test_plug_in_intervals_cover_the_optimum_under_a_slab(tolerance):
+    repetitions, n = 200, 50_000
+    population, apart = (sf.datasets.SyntheticDI(seed=seed).rows(0, size) for seed, size in ((11, n), (12, 1_000)))
+
+    def draw(seed):
+        at = np.random.default_rng([8, seed]).integers(n, size=4_000)
+        return population.X[at], population.y[at], population.group[at], (apart.X, apart.y, apart.group)
+
+    def optimum(clf):
+        return theory.optimum(clf, population.X, population.y)
+
+    inside = covered(draw, optimum, repetitions, tolerance=tolerance)
+    low, high = binom.ppf([5e-4 / 3, 1.0 - 5e-4 / 3], repetitions, 0.95)
+    assert (low <= inside).all()
+    assert (inside <= high).all()
+
+
+def test_a_face_that_averages_only_come_near_holds_the_plug_in_covariance():
+    X, y, z = rows(5_000)
+    clf = classifier({"tolerance": 0.06}, n_constraint=1_000).fit(X, y, sensitive_features=z)
+    fit = clf._fit
+    across, inverse = fit.learner.form.vectors[0], np.linalg.inv(fit.W)
+    assert abs(across @ fit.learner.mean(fit.state)[:, 0]) < 0.06 - 1e-5
+    assert abs(across @ fit.learner.iterate(fit.state)[:, 0]) == pytest.approx(0.06)
+    covariance = inverse @ fit.plug_in_covariance @ inverse.T
+    assert across @ covariance @ across < 1e-12 * (across @ across) * np.trace(covariance)
+
+
 # -- The life of a fit ------------------------------------------------------------------------------------------------
 
 
@@ -233,6 +339,6 @@ def test_where_there_is_no_trace_asking_says_why(kind):
     reason = {"single": "with 4 features, dtype='float32'", "wide": "with 131 features"}.get(
         kind, "rows that are sparse"
     )
-    for ask in ("plug_in", "scaling"):
+    for method in COVARIANCE_METHODS:
         with pytest.raises(ValueError, match=f"dense rows with {covariances.FEATURES} features at most.*{reason}"):
-            getattr(clf._fit, ask)
+            clf.coef_interval(method=method)

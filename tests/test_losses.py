@@ -3,7 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from surefair.criteria import Slabs
+from surefair.learners import Settings
+from surefair.learners.dual_averaging import DualAveraging
 from surefair.losses import LOSSES
+from surefair.multipliers import Multipliers
+from surefair.schedules import PolynomialDecay
 
 MARGINS = np.linspace(-6.0, 6.0, 101)
 STEP = 1e-5
@@ -60,3 +65,17 @@ def test_enormous_margins_overflow_nothing(loss, y):
 def test_names_and_codes_tell_losses_apart():
     assert [loss.name for loss in LOSSES.values()] == list(LOSSES)
     assert len({loss.code for loss in LOSSES.values()}) == len(LOSSES)
+
+
+def test_squared_error_takes_continuous_labels():
+    rng, start = np.random.default_rng(0), np.array([0.5, -0.5, 0.0])
+    X, schedule, multipliers = rng.normal(size=(40, 3)), PolynomialDecay(0.2, 0.6), Multipliers("two_point", 0)
+    y = X @ np.array([1.0, 0.0, -2.0]) + rng.normal(size=40)
+    settings = Settings(LOSSES["squared_error"], 1e-4, 0.0, 0.0, None, schedule, multipliers, start, robust=True)
+    learner = DualAveraging(settings, Slabs(np.zeros((0, 3))))
+    state = learner.init(5)
+    for x, label in zip(X, y, strict=True):
+        state = learner.reference_step(state, x, label)
+    whole = learner.step(learner.init(5), X, y)
+    np.testing.assert_allclose(learner.mean(whole), learner.mean(state), rtol=1e-10)
+    np.testing.assert_allclose(whole.trace, state.trace, rtol=1e-9, atol=1e-12)

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from surefair.criteria import Criterion, Slabs, get_criterion
 from surefair.diagnostics import Diagnostic, Runs, check_near, check_order, issue
 from surefair.encoding import Census, Groups, Levels, mapped, together
-from surefair.fits import DIVERGED, Fit, Problem, Rows, begin, check_dense, fit_all
+from surefair.fits import COVARIANCE_METHODS, DIVERGED, Fit, Problem, Rows, begin, check_dense, fit_all
 from surefair.intervals import (
     BOOTSTRAP_METHODS,
     METHODS,
@@ -37,7 +37,6 @@ from surefair.intervals import (
     check_replicate_number,
     compared_rates,
     get_metric,
-    limits,
     make_interval,
     rates_of,
     reweigh,
@@ -502,10 +501,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         confidence_level : float
-        method : {"basic", "percentile", "normal", "cheap"}
+        method : {"basic", "percentile", "normal", "cheap", "plug_in", "random_scaling"}
             How replicates become limits: by their quantiles mirrored at the estimate, which takes away the bias that
             steps leave; by the quantiles themselves; by their standard deviation; or by their distance from the
             estimate and Student's t law, which is valid with ``n_replicates`` from 2 up.
+            The last two need no replicates, but dense rows in double precision with 128 features at most. "plug_in"
+            is the sandwich of Hessian and scores met on the way. "random_scaling" compares the final average with the
+            averages on the way; it needs iterates that forget within few of the rows (see
+            ``covariances.random_scaling``), and is too narrow before.
 
         Returns
         -------
@@ -514,22 +517,24 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             training data (pandas for arrays).
         """
         check_level(confidence_level)
-        one_of(method, BOOTSTRAP_METHODS, "method")
+        one_of(method, (*BOOTSTRAP_METHODS, *COVARIANCE_METHODS), "method")
         check_is_fitted(self)
-        fit = self._replicated()
-        theta = fit.theta
-        low, high = limits(theta[:, 0], theta[:, 1:].T, confidence_level, method)
-        issue([*self._found(fit), *check_replicate_number(theta.shape[1] - 1, confidence_level, method)], stacklevel=2)
+        fit = self._answer() if method in COVARIANCE_METHODS else self._replicated()
+        estimate, (low, high) = fit.alone, fit.limits(confidence_level, method)
+        found = self._found(fit) if fit.problem.n_replicates > 1 else []
+        if method in BOOTSTRAP_METHODS:
+            found += check_replicate_number(fit.problem.n_replicates, confidence_level, method)
+        issue(found, stacklevel=2)
         names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]))
         if fit.feature_map is not None:
             named = hasattr(fit.feature_map, "get_feature_names_out")
-            count = len(fit.split(theta)[0])
+            count = len(fit.split(estimate)[0])
             names = list(fit.feature_map.get_feature_names_out(names)) if named else [f"map{i}" for i in range(count)]
         if fit.problem.fit_intercept:
             names.append("intercept")
         columns = {
             "feature": [str(name) for name in names],
-            "estimate": theta[:, 0].tolist(),
+            "estimate": estimate[:, 0].tolist(),
             "low": low.tolist(),
             "high": high.tolist(),
             "excludes_zero": ((low > 0.0) | (high < 0.0)).tolist(),

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_matrix, hstack, vstack
+from scipy.stats import norm
 
-from surefair import covariances, kernels, theory
+from surefair import covariances, intervals, kernels, theory
 from surefair.counts import Counts, count
 from surefair.criteria import Criterion, Form, Members, Slabs
 from surefair.diagnostics import (
@@ -32,10 +33,14 @@ from surefair.diagnostics import (
 )
 from surefair.encoding import Groups, fitted_map, mapped
 from surefair.learners import Learner, Settings, learner_for
+from surefair.learners.dual_averaging import DualAveraging
 from surefair.losses import LOSSES, Loss
 from surefair.multipliers import Multipliers
 from surefair.schedules import PolynomialDecay, automatic, enough_rows, evened, whitening
 from surefair.streams import FloatArray, is_sparse
+
+COVARIANCE_METHODS = ("plug_in", "random_scaling")
+"""How limits of coefficients are read off the pass itself, without replicates."""
 
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
 FLAT = 1e-3  # curvature, relative to the largest, of directions that rows do not show
@@ -142,12 +147,37 @@ class Fit(NamedTuple):
         return hessian + self.problem.alpha * np.eye(len(hessian)), scores
 
     @property
+    def plug_in_covariance(self) -> FloatArray:
+        """Covariance of the averaged coefficients by the sandwich of ``plug_in``, (D, D).
+
+        Which faces of slabs hold the optimum is seen from the last iterate: it ends on them, and an average, which has
+        begun elsewhere, only comes near.
+        """
+        moments, learner, itself = self.plug_in, self.learner, self._itself
+        at = learner.iterate(itself) if isinstance(learner, DualAveraging) else learner.mean(itself)
+        covariance = theory.sandwich(learner.settings, learner.form, at[:, 0], *moments) / self.state.k
+        return self.back(self.back(covariance).T)
+
+    @property
     def scaling(self) -> FloatArray:
         """Random-scaling matrix of the averaged coefficients, (D, D); see ``covariances.random_scaling``."""
         trace, k = self._trace, self.state.k
         total = k * (self.learner.mean(self._itself)[:, 0] - self.learner.settings.start)
-        V = covariances.random_scaling(trace, total, k)
-        return self.W[:, None] * V * self.W if self.W.ndim == 1 else np.asarray(self.W @ V @ self.W.T)
+        return self.back(self.back(covariances.random_scaling(trace, total, k)).T)
+
+    def limits(self, confidence_level: float, method: str) -> tuple[FloatArray, FloatArray]:
+        """Limits of the coefficients of the optimum, each for itself, by replicates or by a covariance."""
+        if method not in COVARIANCE_METHODS:
+            theta = self.theta
+            return intervals.limits(theta[:, 0], theta[:, 1:].T, confidence_level, method)
+        if method == "plug_in":
+            quantile, squares = norm.ppf((1.0 + confidence_level) / 2.0), np.diag(self.plug_in_covariance)
+        else:
+            quantile = covariances.random_scaling_quantile(confidence_level)
+            squares = np.diag(self.scaling) / self.state.k
+        half = quantile * np.sqrt(np.maximum(squares, 0.0))  # of a coefficient that cannot move, 0 up to rounding
+        estimate = self.alone[:, 0]
+        return estimate - half, estimate + half
 
     @property
     def traced(self) -> bool:
@@ -192,7 +222,7 @@ class Fit(NamedTuple):
 
     def back(self, u: FloatArray) -> FloatArray:
         """Coefficients of the features, from those in the learner's coordinates."""
-        return np.asarray(self.W * u if self.W.ndim == 1 else self.W @ u)
+        return np.asarray((self.W * u.T).T if self.W.ndim == 1 else self.W @ u)
 
     def learn(self, rows: Rows, n_threads: int, last: bool = False) -> Fit:
         """Fit after these rows, too; a row's weight counts relative to the mean weight so far, its own included.
@@ -337,7 +367,7 @@ def begin(problem: Problem, constraint_set: Rows) -> Fit:
     moved = change_coordinates(X, W)
     form, start = _constrain(problem, constraint_set, moved), np.zeros(X.shape[1])
     schedule = problem.schedule or automatic(float(problem.loss.curvature(0.0, 1.0)))
-    if auto and enough_rows(X) and len(np.unique(y[weight > 0.0])) == 2:
+    if auto and enough_rows(X) and len(np.unique(y[weight > 0.0])) > 1:
         start = theory.solve(_settings(problem, start, schedule), form, moved, y, weight)
         share, curvature = weight / weight.sum(), problem.loss.curvature(moved @ start, y)
         A, c = evened(_second_moment(moved, share * curvature, whole=W.ndim == 2))

@@ -399,7 +399,7 @@ def _objective(fit: Fit, rows: Rows) -> _Objective:
 
 def _in_features(fit: Fit, covariance: FloatArray) -> FloatArray:
     """W C Wᵀ: the covariance of coefficients of the features."""
-    return fit.back(fit.back(covariance.T).T) if fit.W.ndim == 2 else np.outer(fit.W, fit.W) * covariance
+    return fit.back(fit.back(covariance).T)
 
 
 def _best(fit: Fit, objective: _Objective, beside_fit: bool = False) -> Optimum:

@@ -192,7 +192,11 @@ class DualAveraging:
 
     def mean(self, state: DualState) -> FloatArray:
         """Averaged iterates θ̄, shape (D, R); before the first row, the start."""
-        return self._total(state, state.k) if state.k else self.project(self._dual(state))
+        return self._total(state, state.k) if state.k else self.iterate(state)
+
+    def iterate(self, state: DualState) -> FloatArray:
+        """Iterates θ that the next row will meet, shape (D, R)."""
+        return self.project(self._dual(state))
 
     def merge(self, state: DualState, other: DualState) -> DualState:
         """State of two shards: averages, and dual points, weighted by rows; traces one after the other."""

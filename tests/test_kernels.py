@@ -80,7 +80,7 @@ import surefair as sf
 from surefair import kernels
 
 rng = np.random.default_rng(0)
-X, y, z = rng.normal(size=(100, 2)), rng.integers(2, size=100), rng.integers(2, size=100)
+X, y, z = rng.normal(size=(500, 2)), rng.integers(2, size=500), rng.integers(2, size=500)
 clf = sf.FairClassifier(n_replicates=3, random_state=0).fit(X, y, sensitive_features=z)
 assert not kernels.dual_averaging.stats.cache_path
 print(*clf.coef_[0])
@@ -92,6 +92,6 @@ def test_a_home_that_cannot_be_written_is_no_obstacle():
     done = run([sys.executable, "-c", NO_CACHE_ANYWHERE], env=os.environ | {"NUMBA_OPT": "1"})
     assert done.returncode == 0, done.stderr
     rng = np.random.default_rng(0)
-    X, y, z = rng.normal(size=(100, 2)), rng.integers(2, size=100), rng.integers(2, size=100)
+    X, y, z = rng.normal(size=(500, 2)), rng.integers(2, size=500), rng.integers(2, size=500)
     clf = sf.FairClassifier(n_replicates=3, random_state=0).fit(X, y, sensitive_features=z)
     np.testing.assert_allclose([float(word) for word in done.stdout.split()], clf.coef_[0], rtol=1e-9)

@@ -302,7 +302,8 @@ def test_a_classifier_tells_its_two_spreads(held_out):
         clf.fairness_interval(**held_out, source=source) for source in ("total", "training", "retraining", "evaluation")
     )
     assert {found.n_training for found in (total, training, retraining, evaluation)} == {4000}
-    assert total.spread_training == training.spread_training > 0.0
+    assert 0.0 < total.spread_training <= training.spread_training  # without what is noise of the evaluation rows
+    assert total.spread_training == pytest.approx(training.spread_training, rel=0.1)
     assert retraining.spread_training == pytest.approx(np.sqrt(2.0) * training.spread_training, rel=0.1)
     assert total.spread_evaluation == evaluation.spread_evaluation > 0.0
     assert training.spread_evaluation == retraining.spread_evaluation == evaluation.spread_training == 0.0

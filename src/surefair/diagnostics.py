@@ -25,7 +25,7 @@ OFF_CENTRE = 5.0  # standard deviations between the fit and the mean of its repl
 CLEAR = 3.0  # standard errors at which a constraint clearly holds, or clearly does not
 SMALL_GROUP = 30  # rows
 SMALL_SIDE = 3  # rows on a side of a rate
-NEAR = 10  # rows whose decision some replicate changes
+NEAR = 30  # kinds of evaluation rows that replicates disagree about
 DISTINCT = 5  # values of a gap
 CERTAIN = 0.04  # mean of p(1 - p), relative to that of labels that nothing tells
 CLUMPED = 0.8, 4.0  # share of the changes expected of independent rows, and standard deviations below them
@@ -74,7 +74,7 @@ class SeparableData(Diagnostic):
 
 
 class FewRowsNearBoundary(Diagnostic):
-    """Hardly any evaluation row lies where replicates decide differently: pass more evaluation rows."""
+    """Replicates disagree about hardly any kind of evaluation row, so that the gap moves in jumps."""
 
 
 class TimeDependence(Diagnostic):
@@ -297,19 +297,15 @@ def check_separable(margins: FloatArray, y: FloatArray, weight: FloatArray, vari
     ]
 
 
-def check_near(positive: FloatArray) -> list[Diagnostic]:
-    """Warn where hardly any row's decision differs between models; of positive decisions, (models, cells).
-
-    The range of the counts in each cell tells a least number of rows that change.
-    """
-    near = int(np.ptp(positive, axis=0).sum()) if positive.size else 0
-    if near >= NEAR:
+def check_near(kinds: int) -> list[Diagnostic]:
+    """Warn where models disagree about hardly any kind of row."""
+    if kinds >= NEAR:
         return []
     return [
         FewRowsNearBoundary(
-            f"Replicates decide differently on only about {near} of the evaluation rows: the spread of the gap is that "
-            f"of a handful of rows, not of the model. Pass more evaluation rows ({NEAR} near the decision boundary are "
-            "wanted), or ask for source='total'."
+            f"Replicates disagree about only {kinds} kinds of evaluation rows near the decision boundary: the gap "
+            "moves in jumps, of a few rows or of many alike, and an interval may cover more than its level. Pass more "
+            f"evaluation rows, or features with more values ({NEAR} kinds are wanted), or ask for source='total'."
         )
     ]
 

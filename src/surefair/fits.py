@@ -45,6 +45,7 @@ COVARIANCE_METHODS = ("plug_in", "random_scaling")
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
 FLAT = 1e-3  # curvature, relative to the largest, of directions that rows do not show
 POINTS = 200  # numbers of rows at which dynamics are looked at
+KINDS, LOOKED_AT = 100, 20_000  # kinds of evaluation rows near the boundary, among these first rows
 SPARSE_CHUNK = 2**16  # sparse rows that are taken in at a time
 DIVERGED = "the fit or some replicates diverged: the step is too large for this problem"
 
@@ -256,6 +257,17 @@ class Fit(NamedTuple):
         """Whether neither the fit nor a replicate diverged."""
         _, now, _, *rest = self.state  # what diverges shows in the iterates before their sums
         return all(np.isfinite(array.sum()) for array in (now, *rest))
+
+    def wavering(self, rows: Rows) -> int:
+        """Number of kinds of rows, told apart by their margins, about which replicates disagree, up to ``KINDS``.
+
+        With very many rows, only the first are looked at.
+        """
+        X, theta = self.features(rows.X[:LOOKED_AT]), self.theta
+        margin = X @ theta[:, 0]
+        _, kinds = np.unique((margin / (np.abs(margin).max() or 1.0)).round(9), return_index=True)
+        near = kinds[np.argsort(np.abs(margin[kinds]))[:KINDS]]
+        return int(np.count_nonzero(((X[near] @ theta[:, 1:] > 0.0) != (margin[near, None] > 0.0)).any(axis=1)))
 
     def doubts(self) -> list[Diagnostic]:
         """What to warn of at questions: the start, the steps, the replicates, the constraint's boundary.

@@ -3,12 +3,12 @@
 Chen, Lee, Tong and Zhang's designs: logistic and linear regression with d normal features, whose covariance is the
 identity, Toeplitz (0.5^|i-j|) or equicorrelated (0.2); θ* = linspace(0, 1, d), and an intercept of 0. R times: fresh
 rows, 1,000 to begin with (50 per feature where these are more) and 100,000 to train on, one fit with default settings
-and its 200 replicates. Logistic regression goes through ``FairClassifier(criterion=None)``; in linear regression labels are continuous, and rows go to
-the learner itself. For each method: how often intervals of level 95 % held the coefficient of θ* (mean, lowest and
-highest over coefficients), their mean width over that of the exact limit law, and the time of a fit with what the
-method needs over that of a plain fit. A coefficient is out of bounds where the exact binomial interval of its coverage,
-corrected for the number of all coefficients of the table, is outside 93 to 97 %. A second table has the spread of fits
-and of replicates over the exact one, and the largest bias in units of it.
+and its 200 replicates. Logistic regression goes through ``FairClassifier(criterion=None)``; in linear regression labels
+are continuous, and rows go to the learner itself. For each method: how often intervals of level 95 % held the
+coefficient of θ* (mean, lowest and highest over coefficients), their mean width over that of the exact limit law, and
+the time of a fit with what the method needs over that of a plain fit. A coefficient is out of bounds where the exact
+binomial interval of its coverage, corrected for the number of all coefficients of the table, is outside 93 to 97 %. A
+second table has the spread of fits and of replicates over the exact one, and the largest bias in units of it.
 
 Finished repetitions are kept in the folder .studies, so that a run that was stopped goes on where it was.
 

@@ -280,11 +280,21 @@ def test_the_study_judges_by_what_chance_allows(study, n, coverage, verdict):
 
 def test_the_study_excuses_only_what_a_diagnostic_warns_of_half_the_time(study):
     for warned, verdict in (
-        ({"TooFewReplicates": 0.6}, "warned of"),
-        ({"TooFewReplicates": 0.4}, "FAILS"),
+        ({"StartNotForgotten": 0.6}, "warned of"),
+        ({"StartNotForgotten": 0.4}, "FAILS"),
+        ({"TooFewReplicates": 1.0}, "FAILS"),
         ({"RuntimeWarning": 1.0}, "FAILS"),
+        ({"SmallEvaluationSet": 1.0}, "FAILS"),  # limits are exact: too rare a coverage is no part of that
     ):
         assert study.summary(outcome(0.5, warned=warned), 20_000, 0.9999)["verdict"] == verdict
+    for diagnostic, source, verdict in (
+        ("SmallEvaluationSet", "total", "warned of"),
+        ("SmallEvaluationSet", "training", "FAILS"),
+        ("FewRowsNearBoundary", "training", "warned of"),
+        ("StartNotForgotten", "evaluation", "FAILS"),
+    ):
+        found = outcome(0.999, source, {diagnostic: 1.0})
+        assert study.summary(found, 20_000, 0.9999)["verdict"] == verdict
     nothing = outcome(None, undefined=1_000)
     assert study.summary(nothing, 20_000, 0.9999)["verdict"] == "FAILS"
 

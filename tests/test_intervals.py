@@ -30,6 +30,7 @@ from surefair.intervals import (
     make_interval,
     rates_of,
     reweigh,
+    settled,
 )
 from surefair.streams import as_columns
 
@@ -912,3 +913,54 @@ def test_a_threshold_needs_scores(rows):
         sf.fairness_interval(truth, [np.nan] * 300, sensitive_features=group, threshold=0.5)
     with pytest.raises(ValueError, match="Exactly two labels are needed; received 3"):
         sf.fairness_interval([0, 1, 2] * 100, np.zeros(300), sensitive_features=group, threshold=0.5)
+
+
+# -- What both halves of the evaluation rows show ---------------------------------------------------------------------
+
+
+def halved(apart, noise, n_replicates=4000):
+    """Rates of two groups that move together, apart, and by the noise of the rows of each half; fit first."""
+    rng = np.random.default_rng(0)
+    moves = rng.normal(size=(n_replicates, 1)) * 0.05 + apart * rng.normal(size=(n_replicates, 1)) * [0.5, -0.5]
+    halves = moves + noise * rng.normal(size=(2, n_replicates, 2))
+    halves = np.array([0.4, 0.5]) + np.concatenate([np.zeros((2, 1, 2)), halves], axis=1)
+    return halves.mean(axis=0)[:, None], halves[:, :, None]
+
+
+TWO = Groups.of(as_columns(np.array([0, 1])))
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.01, 0.03])
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_gaps_spread_as_both_halves_show(apart, noise):
+    trained, halves = halved(apart, noise)
+    found = settled(trained, halves, TWO)[:, 0]
+    gap = found[:, 0] - found[:, 1]
+    assert gap.std() == pytest.approx(apart, rel=0.05, abs=0.006)
+    assert (trained[1:, 0, 0] - trained[1:, 0, 1]).std() == pytest.approx(np.hypot(apart, noise), rel=0.05)
+    assert found.mean(axis=1).std() == pytest.approx(trained[1:, 0].mean(axis=1).std())  # together as before
+
+
+def test_an_undefined_rate_leaves_those_of_other_groups_alone():
+    trained, halves = halved(0.02, 0.01, 200)
+    third = np.full_like(trained[..., :1], np.nan)
+    three = Groups.of(as_columns(np.array([0, 1, 2])))
+    found = settled(np.concatenate([trained, third], axis=-1), np.concatenate([halves, [third] * 2], axis=-1), three)
+    np.testing.assert_allclose(found[..., :2], settled(trained, halves, TWO))
+    assert np.isnan(found[..., 2]).all()
+
+
+def test_a_group_without_evaluation_rows_leaves_the_total_of_others_alone():
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(3000, 2)), rng.choice(list("abc"), 3000)
+    y = X[:, 0] + rng.normal(size=3000) > 0.0
+    clf = sf.FairClassifier(criterion=None, random_state=0).fit(X, y, sensitive_features=group)
+    some = group != "c"
+    table = clf.fairness_interval(
+        X[some], y[some], sensitive_features=group[some], metric="demographic_parity"
+    ).by_group
+    for name in "ab":
+        row = table[table["group"] == name].iloc[0]
+        assert 0.0 < row["rate"] - row["low"] < 0.2
+        assert 0.0 < row["high"] - row["rate"] < 0.2
+    assert (table["low"].iloc[2], table["high"].iloc[2]) == (0.0, 1.0)

@@ -193,6 +193,8 @@ def calibrate(
         )
     if not sources:
         raise ValueError(f"sources is empty. Name at least one of {', '.join(SOURCES)}.")
+    for source in sources:
+        one_of(source, SOURCES, "source")
     _whole("n_evaluation", n_evaluation, 1)
     _whole("repetitions", repetitions, 2)
     _whole("random_state", random_state, 0)
@@ -220,7 +222,7 @@ def calibrate(
         ratio=ratio,
         asked={"metric": metric, "confidence_level": confidence_level, "method": method},
         coef_method=coef_method,
-        sources=tuple(one_of(source, SOURCES, "source") for source in sources),
+        sources=tuple(sources),
         seed=random_state,
     )
     outcomes = list(_outcomes(study, repetitions, n_jobs, progress))

@@ -80,7 +80,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     penalty : float, default=1.0
         R₂: the weight of the penalty, where the criterion penalises.
     alpha : float, default=1e-4
-        κ of the ridge term κ‖θ‖²/2. With ``step_size="auto"`` it is on the whitened coefficients.
+        κ of the ridge term κ‖θ‖²/2. With ``step_size="auto"`` it is on the coefficients in its coordinates.
     step_size : "auto" or PolynomialDecay, default="auto"
         "auto": coordinates in which the loss curves alike in all directions, a start at the optimum of the constraint
         set, steps that cannot overshoot.
@@ -456,8 +456,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         source : {"total", "training", "retraining", "evaluation"}
             Which uncertainty the interval covers: of training, of the evaluation rows, or of both.
         method : {"percentile", "basic", "normal", "cheap", "paper"}
-            How replicates become limits. "cheap" is valid with ``n_replicates`` from 2 up, and wide with few. "paper"
-            is the published version, for reproduction only.
+            How replicates become limits. "percentile" takes quantiles of the gaps of replicates mirrored at the fit,
+            which frees them from the bias of its steps. "cheap" is valid with ``n_replicates`` from 2 up, and wide with
+            few. "paper" is the published version, for reproduction only.
         sample_weight : array-like of shape (n_rows,), optional
 
         Returns
@@ -473,9 +474,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows, groups = self._measured(X, y, sensitive_features, sample_weight)
         known = None if self._census is None else self._census.groups
         rates, trained = compared_rates(criterion, ratio), None
-        asked = groups.sizes, source, method == "percentile", effective_n_jobs(self.n_jobs)
-        if source == "total":
-            halves = [fit.decisions(rows.every_second(first), *asked) for first in (0, 1)]
+        asked = groups.sizes, source, method, effective_n_jobs(self.n_jobs)
+        if source == "total" and method != "paper":
+            halves = [fit.decisions(half, *asked) for half in rows.halves(self.seed_)]
             counts = halves[0] + halves[1]
             trained = settled(rates_of(rates, counts), np.stack([rates_of(rates, half) for half in halves]), groups)
         else:
@@ -788,6 +789,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _found(self, fit: Fit) -> list[Diagnostic]:
         """What to warn of at a question about training; worked out once for a number of rows."""
+        if fit is not self._fit:  # one of the rows so far, for this question only
+            return [*fit.doubts(), *self._clumps()]
         if self._doubts[0] != fit.state.k:
             self._doubts = int(fit.state.k), fit.doubts()
         return [*self._doubts[1], *self._clumps()]

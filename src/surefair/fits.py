@@ -67,9 +67,11 @@ class Rows(NamedTuple):
         """Rows low, …, high - 1."""
         return Rows._make(column[low:high] for column in self)
 
-    def every_second(self, first: int) -> Rows:
-        """Rows first, first + 2, and so on."""
-        return Rows._make(column[first::2] for column in self)
+    def halves(self, seed: int) -> tuple[Rows, Rows]:
+        """Two parts, of half of the rows each, drawn at random."""
+        first = np.zeros(self.n, dtype=np.bool_)
+        first[np.random.default_rng(seed).permutation(self.n)[: self.n // 2]] = True
+        return Rows._make(column[first] for column in self), Rows._make(column[~first] for column in self)
 
     def copy(self) -> Rows:
         """The same rows in memory of their own."""
@@ -347,21 +349,21 @@ class Fit(NamedTuple):
         error[near] = np.sqrt(np.maximum(np.sum(solve @ scores * solve, axis=1), 0.0) / count)
         return room, sd, push, error
 
-    def decisions(self, rows: Rows, sizes: tuple[int, ...], source: str, mirrored: bool, n_threads: int) -> Counts:
+    def decisions(self, rows: Rows, sizes: tuple[int, ...], source: str, method: str, n_threads: int) -> Counts:
         """Counts of the decisions of the fit (first) and its replicates on evaluation rows, as a source needs them.
 
         Steps leave a bias of the order of their size and of the variance of the gradients, which is twice as large in
-        replicates: what these lie beside the fit, the fit lies beside the optimum. ``mirrored`` at the fit, they lie
-        around the optimum.
+        replicates: what these lie beside the fit, the fit lies beside the optimum. Mirrored at the fit, for
+        percentiles, they lie around the optimum. Models trained afresh have the same bias as the fit.
         """
         theta = self.theta
         fit, replicates = theta[:, :1], theta[:, 1:]
         if source == "evaluation":
             theta = fit
         elif source == "retraining":  # two independent fits have the same bias and differ by √2 times the spread of one
-            middle = replicates.mean(axis=1, keepdims=True) if mirrored else fit
+            middle = fit if method == "paper" else replicates.mean(axis=1, keepdims=True)
             theta = np.hstack([fit, fit + np.sqrt(2.0) * (replicates - middle)])
-        elif mirrored:
+        elif method == "percentile":
             theta = np.hstack([fit, 2.0 * fit - replicates])
         truth = (rows.y > 0.0).astype(np.int64)
         weight = None if (rows.weight == 1.0).all() else rows.weight

@@ -407,11 +407,18 @@ def settled(trained: FloatArray, halves: FloatArray, groups: Groups) -> FloatArr
     together = np.empty_like(moved)
     for low, size in zip(groups.offsets, groups.sizes, strict=True):
         column = slice(low, low + size)
-        together[..., column] = moved[..., column].mean(axis=-1, keepdims=True)
+        together[..., column] = _mean(moved[..., column], axis=-1)[..., None]
     all_apart, one_apart, other_apart = moved - together
-    variance, common = np.mean(all_apart**2, axis=0), np.mean(one_apart * other_apart, axis=0)
+    variance, common = _mean(all_apart**2, axis=0), _mean(one_apart * other_apart, axis=0)
     share = np.divide(common, variance, out=np.ones_like(variance), where=(variance > 0.0) & ~np.isnan(common))
     return np.asarray((trained[:1] + together[0] + np.sqrt(share.clip(0.0, 1.0)) * all_apart).clip(0.0, 1.0))
+
+
+def _mean(values: FloatArray, axis: int) -> FloatArray:
+    """Mean of what is defined; NaN where nothing is."""
+    known = ~np.isnan(values)
+    total, n = np.where(known, values, 0.0).sum(axis=axis), known.sum(axis=axis)
+    return np.asarray(np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0))
 
 
 def reweigh(rates: tuple[Rate, ...], counts: Counts, seed: int, trained: FloatArray | None = None) -> FloatArray:
@@ -443,8 +450,7 @@ def reweigh(rates: tuple[Rate, ...], counts: Counts, seed: int, trained: FloatAr
     # half a row weighs what the other rows of its side weigh, or those of the other side, or 1
     unit = np.where(some, unit, np.where(some[::-1], unit[::-1], 1.0))
     if trained is not None:
-        share = np.where(np.isnan(trained), 0.0, trained)  # there are no rows to share out
-        C = C.sum(axis=0) * np.stack([share, 1.0 - share])
+        C = np.where(np.isnan(trained), C, C.sum(axis=0) * np.stack([trained, 1.0 - trained]))
     counted, others = unit * gammaincinv(C / unit + 0.5, u)
     return np.asarray(counted / (counted + others))
 

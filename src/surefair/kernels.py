@@ -485,9 +485,6 @@ def _derivatives(loss: int, y: float, margin: Any, out: Any) -> None:
             out[b] = -2.0 * (y - margin[b])
 
 
-# -- Projection onto slabs ------------------------------------------------------------------------------------------
-
-
 @compiled
 def _majorant(loss: int, margin: float) -> float:
     """Curvature of the parabola above the loss that touches it at a margin; see ``losses.py``."""
@@ -517,6 +514,9 @@ def stiffness_sparse(
             margin += values[j] * start[features[j]]
             square += values[j] * values[j]
         out[i] = _majorant(loss, margin) * square + alpha
+
+
+# -- Projection onto slabs ------------------------------------------------------------------------------------------
 
 
 @compiled

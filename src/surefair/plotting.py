@@ -154,7 +154,9 @@ class CalibrationDisplay:
         ax.axvline(level, color="0.4", linewidth=1.0, linestyle="--", zorder=1)
         for colour, kind in zip(COLOURS, ("gap", "coefficient"), strict=False):
             some = [
-                (i, row) for i, row in enumerate(rows) if row["kind"] == kind and row["coverage"] == row["coverage"]
+                (i, row)
+                for i, row in enumerate(rows)
+                if row["kind"] == kind and row["coverage"] is not None and row["coverage"] == row["coverage"]
             ]
             share = [row["coverage"] for _, row in some]
             ends = [[abs(row[end] - row["coverage"]) for _, row in some] for end in ("coverage_low", "coverage_high")]

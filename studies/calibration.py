@@ -133,7 +133,7 @@ def failures(found: dict[str, Any], n: int, level: float) -> list[tuple[str, str
 def explains(diagnostic: str, name: str, side: str) -> bool:
     """Whether a diagnostic is for what is out of bounds."""
     if diagnostic in ("FewRowsNearBoundary", "DegenerateReplicates"):  # the gap moves in jumps
-        return side == "above" and name in SHADES
+        return name in SHADES and name != "evaluation"
     if diagnostic == "SmallEvaluationSet":  # limits are then exact
         return side == "above" and name in ("evaluation", "total")
     if diagnostic in ("SmallConstraintSet", "TimeDependence", "TooFewReplicates"):

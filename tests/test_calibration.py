@@ -274,7 +274,8 @@ def outcome(coverage, source="total", warned=None, undefined=0):
 def test_the_study_judges_by_what_chance_allows(study, n, coverage, verdict):
     row = study.summary(outcome(coverage), n, 1.0 - 0.05 / 500)
     assert row["verdict"] == verdict
-    assert row["out_of_bounds"] == ("total" if verdict == "FAILS" else "")
+    side = "below" if coverage < 0.95 else "above"
+    assert row["out_of_bounds"] == (f"total {side}" if verdict == "FAILS" else "")
     assert row["total"] == coverage
 
 

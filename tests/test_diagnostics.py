@@ -161,7 +161,7 @@ def test_degenerate_gap_and_few_rows_near_the_boundary():
     clf = fit(DI, n=20_000)
     names, interval = found(lambda: ask(clf, DI, 60, source="training"))
     assert set(names) == {FewRowsNearBoundary, DegenerateReplicates}
-    assert "Pass more evaluation rows" in names[FewRowsNearBoundary]
+    assert "more evaluation rows" in names[FewRowsNearBoundary]
     assert "Pass more evaluation rows" in names[DegenerateReplicates]
     assert len(interval.warnings) == 2
 

@@ -304,8 +304,9 @@ def check_near(kinds: int) -> list[Diagnostic]:
     return [
         FewRowsNearBoundary(
             f"Replicates disagree about only {kinds} kinds of evaluation rows near the decision boundary: the gap "
-            "moves in jumps, of a few rows or of many alike, and an interval may cover more than its level. Pass more "
-            f"evaluation rows, or features with more values ({NEAR} kinds are wanted), or ask for source='total'."
+            "moves in jumps, of a few rows or of many alike, and intervals may cover more or less than their level. "
+            "Pass more evaluation rows, or features with more values "
+            f"({NEAR} kinds are wanted), or ask for source='total'."
         )
     ]
 

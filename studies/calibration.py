@@ -19,18 +19,16 @@ import argparse
 import json
 from collections.abc import Callable
 from functools import cache
-from hashlib import sha256
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import results
-from scipy.stats import beta
 from spread import data_folder
 
 import surefair as sf
+from surefair.scoring import binomial_limits
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -41,7 +39,7 @@ LOSSES = ("log_loss", "squared_error")
 ROWS = (1_000, 4_000, 20_000)
 BOUNDS = {4_000: (0.92, 1.0), 20_000: (0.93, 0.97)}  # by rows trained on; fewer are shown and not judged
 SEED, N_POPULATION, N_CONSTRAINT, N_EVALUATION, LEVEL = 11, 100_000, 1_000, 5_000, 0.95
-FINISHED = Path(__file__).parents[1] / "build" / "calibration.jsonl"
+FINISHED = results.KEPT / "calibration.jsonl"
 DATA: dict[str, Callable[[], Any]] = {
     "synthetic DI": lambda: sf.datasets.SyntheticDI(seed=SEED).sample(N_POPULATION),
     "synthetic DM": lambda: sf.datasets.SyntheticDM(seed=SEED).sample(N_POPULATION),
@@ -56,14 +54,6 @@ MARKS = {"log_loss": ("o", -0.2), "squared_error": ("s", 0.2)}  # and where besi
 def population(name: str) -> Any:
     """Load a data set, once."""
     return DATA[name]()
-
-
-@cache
-def digest() -> str:
-    """Digest of all code that results depend on."""
-    package = Path(sf.__file__).parent
-    files = [path for path in sorted(package.rglob("*.py")) if path.parent.name != "cli" and path.stem != "plotting"]
-    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def finished() -> dict[str, Any]:
@@ -82,7 +72,7 @@ def finished() -> dict[str, Any]:
 def measure(data: str, criterion: str, loss: str, n: int, repetitions: int, jobs: int, quiet: bool) -> dict[str, Any]:
     """Calibration of one problem, as plain values; kept for the next run."""
     problem = {"data": data, "criterion": criterion, "loss": loss, "rows": n, "repetitions": repetitions}
-    problem["code"] = digest()
+    problem["code"] = results.digest()
     known = finished().get(json.dumps(problem, sort_keys=True))
     if known is not None:
         return known
@@ -109,13 +99,6 @@ def measure(data: str, criterion: str, loss: str, n: int, repetitions: int, jobs
     return found.to_dict()
 
 
-def exact(share: float, n: int, level: float) -> tuple[float, float]:
-    """Binomial interval of Clopper and Pearson for a share of n."""
-    k, tail = round(share * n), (1.0 - level) / 2.0
-    low = beta.ppf(tail, k, n - k + 1) if k > 0 else 0.0
-    return float(low), float(beta.isf(tail, k + 1, n - k) if k < n else 1.0)
-
-
 def failures(found: dict[str, Any], n: int, level: float) -> list[tuple[str, str]]:
     """Quantities whose coverage is out of bounds by more than chance, each with "below" or "above"."""
     if n not in BOUNDS:
@@ -123,7 +106,8 @@ def failures(found: dict[str, Any], n: int, level: float) -> list[tuple[str, str
     (least, most), failed = BOUNDS[n], []
     for row in found["table"]:
         defined = found["settings"]["repetitions"] - row["undefined"]
-        low, high = exact(row["coverage"], defined, level) if defined else (0.0, 0.0)
+        held = round(row["coverage"] * defined) if defined else 0
+        low, high = binomial_limits(held, defined - held, level) if defined else (0.0, 0.0)
         if high < least or low > most:
             name = row["source"] if row["kind"] == "gap" else row["quantity"]
             failed.append((name, "below" if high < least else "above"))

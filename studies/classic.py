@@ -10,7 +10,7 @@ the time of a fit with what the method needs over that of a plain fit. A coeffic
 binomial interval of its coverage, corrected for the number of all coefficients of the table, is outside 93 to 97 %. A
 second table has the spread of fits and of replicates over the exact one, and the largest bias in units of it.
 
-Finished repetitions are kept in the folder .studies, so that a run that was stopped goes on where it was.
+Finished repetitions are kept in the folder build, so that a run that was stopped goes on where it was.
 
     python studies/classic.py [--jobs=2] [--repetitions R] [--dimension D ...]
 """
@@ -18,12 +18,9 @@ Finished repetitions are kept in the folder .studies, so that a run that was sto
 from __future__ import annotations
 
 import argparse
-import hashlib
-import inspect
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -34,12 +31,12 @@ import results
 from joblib import Memory
 from scipy.linalg import block_diag, toeplitz
 from scipy.special import expit
-from scipy.stats import beta, norm
+from scipy.stats import norm
 
 import surefair as sf
-from surefair import covariances, fits, kernels, losses, multipliers, schedules
+from surefair import covariances, fits
 from surefair.intervals import limits
-from surefair.learners import _settings, dual_averaging
+from surefair.scoring import binomial_limits
 
 N, LEVEL, BOUNDS = 100_000, 0.95, (0.93, 0.97)
 REPLICATES = {"basic": 200, "plug_in": 0, "random_scaling": 0, "cheap": 5}  # that each method needs
@@ -52,10 +49,7 @@ COVARIANCES = {
 LOSSES = {"logistic": "log_loss", "linear": "squared_error"}
 DIMENSIONS = (5, 20, 100)
 
-# what decides about a fit: repetitions that were kept count as long as none of it has changed
-SOURCES = (covariances, kernels, losses, multipliers, schedules, _settings, dual_averaging, fits.begin, fits.Fit.learn)
-VERSION = hashlib.sha256("".join(map(inspect.getsource, SOURCES)).encode()).hexdigest()[:16]
-memory = Memory(Path(__file__).parents[1] / ".studies", verbose=0)
+memory = Memory(results.KEPT / "classic", verbose=0)
 
 
 @dataclass(frozen=True)
@@ -169,12 +163,8 @@ def cover(design: Design, found: list[dict[str, np.ndarray]], n_coefficients: in
     held = np.array([(one["limits"][:, 0] <= design.truth) & (design.truth <= one["limits"][:, 1]) for one in found])
     width = np.mean([one["limits"][:, 1] - one["limits"][:, 0] for one in found], axis=0)
     exact = 2.0 * norm.ppf((1.0 + LEVEL) / 2.0) * design.spread
-    cost, share, hits, R = costs(VERSION, design), held.mean(axis=0), held.sum(axis=0), len(found)
-    tail = (1.0 - LEVEL) / 2.0 / n_coefficients
-    low, high = (
-        np.nan_to_num(beta.ppf(tail, hits, R - hits + 1)),
-        np.nan_to_num(beta.isf(tail, hits + 1, R - hits), nan=1.0),
-    )
+    cost, share, hits, R = costs(results.digest(), design), held.mean(axis=0), held.sum(axis=0), len(found)
+    low, high = binomial_limits(hits, R - hits, 1.0 - (1.0 - LEVEL) / n_coefficients)
     out = (high < BOUNDS[0]) | (low > BOUNDS[1])
     return [
         {
@@ -223,7 +213,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     reasons = []
     for design in designs:
-        tasks = [(VERSION, design, repetition) for repetition in range(args.repetitions)]
+        tasks = [(results.digest(), design, repetition) for repetition in range(args.repetitions)]
         title = f"{design.regression}, {design.covariance}, {design.d}"
         found = list(results.in_parallel(lambda task: repeat(*task), tasks, title, args.quiet, args.jobs))
         rows += cover(design, found, sum(other.d + 1 for other in designs))

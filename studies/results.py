@@ -6,6 +6,8 @@ import json
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,9 +17,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+import surefair
+
 FOLDER = Path(__file__).parents[1] / "docs" / "results"
 
 T = TypeVar("T")
+KEPT = Path(__file__).parents[1] / "build"  # what long studies have finished
 console = Console(width=None if sys.stdout.isatty() else 120)
 
 
@@ -30,6 +35,14 @@ def in_parallel(
     )
     shown = console.is_terminal and not quiet
     yield from track(found, title, total=len(items), console=console, transient=True, disable=not shown)
+
+
+@cache
+def digest() -> str:
+    """Digest of the library's code, on which what was finished depends."""
+    package = Path(surefair.__file__).parent
+    files = [path for path in sorted(package.rglob("*.py")) if path.parent.name != "cli" and path.stem != "plotting"]
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def keep(

@@ -22,10 +22,6 @@ from surefair.datasets import SyntheticDM
 from surefair.losses import LOSSES
 from surefair.multipliers import LAWS
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 STREAM = SyntheticDM(seed=0)
 ROWS, TEST = STREAM.rows(0, 500), STREAM.rows(10**6, 200)
 DECAY = PolynomialDecay(0.5, 0.6, offset=3.0)

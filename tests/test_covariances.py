@@ -18,10 +18,6 @@ from surefair.fits import COVARIANCE_METHODS
 from surefair.kernels import STRIDE
 from surefair.losses import LOSSES
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 PROBLEMS = {
     "nothing": {"criterion": None},
     "a subspace": {"criterion": "demographic_parity", "tolerance": 0.0},

@@ -14,10 +14,6 @@ from hypothesis import strategies as st
 import surefair as sf
 from surefair.criteria import CRITERIA, Members, Slabs, SquaredPenalty, linearise, on_grid
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 # -- Rates ----------------------------------------------------------------------------------------------------------
 
 DEFINITIONS = {

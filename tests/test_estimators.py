@@ -34,10 +34,6 @@ from surefair.intervals import BOOTSTRAP_METHODS, METHODS, SOURCES, limits
 from surefair.streams import Batch
 from surefair.theory import optima
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 NAMES = ["x1", "x2"]
 STREAM = SyntheticDM(seed=0)  # both groups have negatives and positives, and are treated differently
 TRAIN, TEST, D_PRIME = STREAM.rows(0, 600), STREAM.rows(10**6, 400), STREAM.rows(2 * 10**6, 120)

@@ -10,10 +10,6 @@ from sklearn.metrics import zero_one_loss
 
 import surefair as sf
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 RATES = {
     "demographic_parity": fm.selection_rate,
     "false_positive_rate": fm.false_positive_rate,

@@ -11,10 +11,6 @@ import surefair as sf
 from surefair import FairClassifier, kernels
 from surefair.criteria import CRITERIA, Slabs
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 PROBLEMS = {
     "no criterion": {"criterion": None},
     "equality": {"tolerance": 0.0},

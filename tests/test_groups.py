@@ -21,10 +21,6 @@ import surefair as sf
 from surefair import CRITERIA, FairClassifier, PolynomialDecay
 from surefair.criteria import Slabs
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 N_CONSTRAINT = 150
 DECAY = PolynomialDecay(0.1, 0.6)
 NAMES = {2: ["f", "m"], 3: ["a", "b", "c"], 5: ["Black", "Asian", "White", "other", "Äther"]}

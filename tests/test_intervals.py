@@ -34,10 +34,6 @@ from surefair.intervals import (
 )
 from surefair.streams import as_columns
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 LIMITS = ("low", "high", "gap_low", "gap_high")
 SPREADS = ("spread_training", "spread_evaluation")
 OF_PAIRS = ("gap", "low", "high", *SPREADS)

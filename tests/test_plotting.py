@@ -13,10 +13,6 @@ from surefair.datasets import SyntheticDM
 from surefair.plotting import IntervalPathDisplay
 from surefair.streams import batches
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 STREAM = SyntheticDM(seed=0)
 TEST = STREAM.rows(10**6, 300)
 

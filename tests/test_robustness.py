@@ -6,10 +6,6 @@ import pytest
 import surefair as sf
 from surefair.criteria import SoftRatePenalty
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 TRAIN, TEST = sf.datasets.SyntheticDM(seed=3).rows(0, 4_000), sf.datasets.SyntheticDM(seed=4).rows(0, 500)
 
 

@@ -13,10 +13,6 @@ import surefair as sf
 from surefair import CRITERIA, FairClassifier, PolynomialDecay, theory
 from surefair.criteria import SoftRatePenalty
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 DECAY = PolynomialDecay(0.1, 0.6)
 N_CONSTRAINT = 120
 KINDS = {kind.__name__: kind for kind in (csr_matrix, csr_array, csc_matrix, csc_array, coo_matrix, lil_matrix)}

@@ -28,10 +28,6 @@ from surefair.intervals import (
 )
 from surefair.streams import as_columns
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 WITHIN, VIOLATES, UNKNOWN = VERDICTS = ("within margin", "violates margin", "not enough evidence")
 every_method = pytest.mark.parametrize("method", BOOTSTRAP_METHODS)
 

@@ -17,10 +17,6 @@ from surefair import CRITERIA, FairClassifier, PolynomialDecay, theory
 from surefair.datasets import SyntheticDM
 from surefair.intervals import SOURCES
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::surefair.diagnostics.Diagnostic"
-)  # few rows and replicates are enough here
-
 STREAM = SyntheticDM(seed=0)
 TRAIN, TEST, D_PRIME = STREAM.rows(0, 600), STREAM.rows(10**6, 400), STREAM.rows(2 * 10**6, 120)
 WEIGHT = np.random.default_rng(0).exponential(size=600)

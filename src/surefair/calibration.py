@@ -11,9 +11,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import narwhals as nw
 import numpy as np
@@ -27,6 +25,7 @@ from surefair.counts import count
 from surefair.criteria import Criterion, Rate
 from surefair.encoding import Groups, Levels, fitted_map, mapped
 from surefair.estimators import FairClassifier
+from surefair.files import written_whole
 from surefair.intervals import (
     BOOTSTRAP_METHODS,
     METHODS,
@@ -34,6 +33,7 @@ from surefair.intervals import (
     check_level,
     compared_rates,
     get_metric,
+    plain,
     rates_of,
 )
 from surefair.names import one_of
@@ -92,22 +92,15 @@ class Calibration:
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON; an undefined number is None."""
         rows = nw.from_native(self.table, eager_only=True).rows(named=True)
-        table = [{name: _plain(value) for name, value in row.items()} for row in rows]
+        table = [{name: plain(value) for name, value in row.items()} for row in rows]
         words = _sentence(table, self.settings, self.warned)
         return {"sentence": words, "settings": self.settings, "warned": self.warned, "table": table}
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write ``to_dict()`` to a file; an older file stays as it was until the new one is complete."""
-        path = Path(path)
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"There is no folder {str(path.parent)!r} to write into. Make it first.")
-        scratch = path.with_name(f".{path.name}.{uuid4().hex}")
-        try:
-            scratch.write_text(json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-            scratch.replace(path)
-        except BaseException:
-            scratch.unlink(missing_ok=True)
-            raise
+        text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
+        with written_whole(path) as file:
+            file.write(text.encode())
 
 
 def calibrate(
@@ -240,7 +233,7 @@ def calibrate(
         "coef_method": coef_method,
         "random_state": int(random_state),
         "local_optima": optima,
-        "classifier": {name: _plain(value) for name, value in clf.get_params(deep=False).items()},
+        "classifier": {name: _told(value) for name, value in clf.get_params(deep=False).items()},
     }
     return Calibration(
         table=make_frame(_table(study, outcomes, names), like=X),
@@ -587,9 +580,7 @@ def _whole(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def _plain(value: Any) -> Any:
-    """Value that JSON knows: a number of NumPy's as Python's own, one that is not finite as None, the rest as text."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
+def _told(value: Any) -> Any:
+    """Parameter as JSON knows it, or as text."""
+    value = plain(value)
     return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -12,7 +12,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from surefair.criteria import CRITERIA, get_criterion
 from surefair.diagnostics import Runs
 from surefair.encoding import Census, Groups, Levels
 from surefair.estimators import FairClassifier
+from surefair.files import written_whole
 from surefair.fits import Rows, assemble
 from surefair.learners import LEARNERS
 from surefair.schedules import PolynomialDecay
@@ -56,22 +56,11 @@ def save(clf: FairClassifier, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(clf, FairClassifier):
         raise TypeError(f"save takes a FairClassifier; received {type(clf).__name__}.")
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {str(path.parent)!r} to save into. Make it first.")
     meta, arrays = _export(clf)
     meta |= {"format": FORMAT, "version": VERSION, "sha256": {name: _sha256(array) for name, array in arrays.items()}}
     text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    scratch = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        with scratch.open("xb") as file:
-            np.savez(file, allow_pickle=False, meta=text, meta_sha256=np.array(_sha256(text)), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+    with written_whole(path) as file:
+        np.savez(file, allow_pickle=False, meta=text, meta_sha256=np.array(_sha256(text)), **arrays)
 
 
 def load(path: str | os.PathLike[str]) -> FairClassifier:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
-FloatArray = NDArray[np.float64]
+from surefair.streams import FloatArray
+
 IntArray = NDArray[np.int64]
 
 BIAS = 0.5  # of a standard deviation: 95 % intervals that are off by as much cover 92 %

@@ -24,10 +24,11 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from surefair import doubts
 from surefair.criteria import Criterion, Slabs, get_criterion
 from surefair.diagnostics import Diagnostic, Runs, check_near, check_order, issue
 from surefair.encoding import Census, Groups, Levels, mapped, together
-from surefair.fits import COVARIANCE_METHODS, DIVERGED, Fit, Problem, Rows, begin, check_dense, fit_all
+from surefair.fits import COVARIANCE_METHODS, Fit, Problem, Rows, begin, check_dense, fit_all
 from surefair.intervals import (
     BOOTSTRAP_METHODS,
     METHODS,
@@ -220,7 +221,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "sample_weight is zero in every row that is left to train on beside the constraint set. Shuffle the "
                 "rows, or pass a constraint_set."
             )
-        issue([*new._fit.first_doubts(), *new._fit.divergence(), *new._clumps()], stacklevel=2)
+        found = [*doubts.of_constraint_set(new._fit), *doubts.of_divergence(new._fit), *new._clumps()]
+        issue(found, stacklevel=2)
         return self._become(new)
 
     def partial_fit(
@@ -264,7 +266,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
             if given is not None:
                 new._fit = begin(new._problem(), given)
-                issue(new._fit.first_doubts(), stacklevel=2)
+                issue(doubts.of_constraint_set(new._fit), stacklevel=2)
         else:
             if constraint_set is not None:
                 raise ValueError("constraint_set can only be given in the first call to partial_fit.")
@@ -278,10 +280,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 new._waiting = rows.copy()
                 return self._become(new)
             new._waiting, new._fit = None, new._begin(rows.part(0, self.n_constraint))
-            issue(new._fit.first_doubts(), stacklevel=2)
+            issue(doubts.of_constraint_set(new._fit), stacklevel=2)
             rows = rows.part(self.n_constraint)
         new._fit = new._fit.learn(rows, effective_n_jobs(self.n_jobs))
-        issue(new._fit.divergence(), stacklevel=2)
+        issue(doubts.of_divergence(new._fit), stacklevel=2)
         return self._become(new)
 
     def merge(self, other: FairClassifier) -> Self:
@@ -485,11 +487,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rates_b = reweigh(rates, counts, self.seed_, trained) if weighted else rates_of(rates, counts)[1:]
         found = [] if source == "evaluation" else self._found(fit)
         if fit.finite and not weighted:
-            found += check_near(fit.wavering(rows))
+            found += check_near(doubts.kinds_in_doubt(fit, rows))
         return make_interval(
             criterion, counts.of(0), rates_b, groups, ratio=ratio, source=source, method=method,
             confidence_level=confidence_level, trained=trained, n_training=int(fit.state.k), like=self.backend_,
-            trouble="" if fit.finite else DIVERGED,
+            trouble="" if fit.finite else doubts.DIVERGED,
             positive=self.classes_.tolist()[1], notes=_unseen(groups, known, "not seen in training"), found=found,
         )  # fmt: skip
 
@@ -790,9 +792,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _found(self, fit: Fit) -> list[Diagnostic]:
         """What to warn of at a question about training; worked out once for a number of rows."""
         if fit is not self._fit:  # one of the rows so far, for this question only
-            return [*fit.doubts(), *self._clumps()]
+            return [*doubts.of_training(fit), *self._clumps()]
         if self._doubts[0] != fit.state.k:
-            self._doubts = int(fit.state.k), fit.doubts()
+            self._doubts = int(fit.state.k), doubts.of_training(fit)
         return [*self._doubts[1], *self._clumps()]
 
     def _clumps(self) -> list[Diagnostic]:

@@ -17,24 +17,10 @@ from scipy.stats import norm
 from surefair import covariances, intervals, kernels, theory
 from surefair.counts import Counts, count
 from surefair.criteria import Criterion, Form, Members, Slabs
-from surefair.diagnostics import (
-    DegenerateReplicates,
-    Diagnostic,
-    StepTooLarge,
-    check_boundary,
-    check_constraint_set,
-    check_covariance,
-    check_replicates,
-    check_separable,
-    check_start,
-    check_steps,
-    left_of_start,
-    limit,
-)
 from surefair.encoding import Groups, fitted_map, mapped
 from surefair.learners import Learner, Settings, learner_for
 from surefair.learners.dual_averaging import DualAveraging
-from surefair.losses import LOSSES, Loss
+from surefair.losses import Loss
 from surefair.multipliers import Multipliers
 from surefair.schedules import PolynomialDecay, automatic, enough_rows, evened, whitening
 from surefair.streams import FloatArray, is_sparse
@@ -43,11 +29,7 @@ COVARIANCE_METHODS = ("plug_in", "random_scaling")
 """How limits of coefficients are read off the pass itself, without replicates."""
 
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
-FLAT = 1e-3  # curvature, relative to the largest, of directions that rows do not show
-POINTS = 200  # numbers of rows at which dynamics are looked at
-KINDS, LOOKED_AT = 100, 20_000  # kinds of evaluation rows near the boundary, among these first rows
 SPARSE_CHUNK = 2**16  # sparse rows that are taken in at a time
-DIVERGED = "the fit or some replicates diverged: the step is too large for this problem"
 
 
 class Rows(NamedTuple):
@@ -124,10 +106,10 @@ class Fit(NamedTuple):
     @property
     def alone(self) -> FloatArray:
         """Averaged coefficients of the fit itself, shape (D, 1); with many features and replicates, far less work."""
-        return self._averaged(self._itself)
+        return self._averaged(self.itself)
 
     @property
-    def _itself(self) -> Any:
+    def itself(self) -> Any:
         """State without the replicates."""
         return type(self.state)(self.state[0], *(array[:, :1] for array in self.state[1:]))
 
@@ -146,7 +128,7 @@ class Fit(NamedTuple):
 
         Rows are not reduced to the directions that constraints leave, and a penalty is in neither.
         """
-        hessian, scores = covariances.moments(self._trace)
+        hessian, scores = covariances.moments(self.trace)
         return hessian + self.problem.alpha * np.eye(len(hessian)), scores
 
     @property
@@ -156,7 +138,7 @@ class Fit(NamedTuple):
         Which faces of slabs hold the optimum is seen from the last iterate: it ends on them, and an average, which has
         begun elsewhere, only comes near.
         """
-        moments, learner, itself = self.plug_in, self.learner, self._itself
+        moments, learner, itself = self.plug_in, self.learner, self.itself
         at = learner.iterate(itself) if isinstance(learner, DualAveraging) else learner.mean(itself)
         covariance = theory.sandwich(learner.settings, learner.form, at[:, 0], *moments) / self.state.k
         return self.back(self.back(covariance).T)
@@ -164,8 +146,8 @@ class Fit(NamedTuple):
     @property
     def scaling(self) -> FloatArray:
         """Random-scaling matrix of the averaged coefficients, (D, D); see ``covariances.random_scaling``."""
-        trace, k = self._trace, self.state.k
-        total = k * (self.learner.mean(self._itself)[:, 0] - self.learner.settings.start)
+        trace, k = self.trace, self.state.k
+        total = k * (self.learner.mean(self.itself)[:, 0] - self.learner.settings.start)
         return self.back(self.back(covariances.random_scaling(trace, total, k)).T)
 
     def limits(self, confidence_level: float, method: str) -> tuple[FloatArray, FloatArray]:
@@ -188,7 +170,7 @@ class Fit(NamedTuple):
         return self.state.k >= kernels.BLOCK and len(getattr(self.state, "trace", ())) > 0
 
     @property
-    def _trace(self) -> FloatArray:
+    def trace(self) -> FloatArray:
         """What the fit itself has been through, where that is kept."""
         if self.state.k == 0:
             raise ValueError("Covariances are read off a pass over rows; received none yet. Take in rows first.")
@@ -259,95 +241,6 @@ class Fit(NamedTuple):
         """Whether neither the fit nor a replicate diverged."""
         _, now, _, *rest = self.state  # what diverges shows in the iterates before their sums
         return all(np.isfinite(array.sum()) for array in (now, *rest))
-
-    def wavering(self, rows: Rows) -> int:
-        """Number of kinds of rows, told apart by their margins, about which replicates disagree, up to ``KINDS``.
-
-        With very many rows, only the first are looked at.
-        """
-        X, theta = self.features(rows.X[:LOOKED_AT]), self.theta
-        margin = X @ theta[:, 0]
-        _, kinds = np.unique((margin / (np.abs(margin).max() or 1.0)).round(9), return_index=True)
-        near = kinds[np.argsort(np.abs(margin[kinds]))[:KINDS]]
-        return int(np.count_nonzero(((X[near] @ theta[:, 1:] > 0.0) != (margin[near, None] > 0.0)).any(axis=1)))
-
-    def doubts(self) -> list[Diagnostic]:
-        """What to warn of at questions: the start, the steps, the replicates, the constraint's boundary.
-
-        Linear dynamics and the sandwich need the trace; where it is not kept, only the replicates are looked at.
-        """
-        if diverged := self.divergence():
-            return diverged
-        theta, B = self.theta, self.problem.n_replicates
-        off, sd = theta[:, 1:].mean(axis=1) - theta[:, 0], theta[:, 1:].std(axis=1, ddof=1)
-        found = check_replicates(theta[:, 1:])
-        if found or not self.traced:
-            return found
-        (hessian, scores), s, form = self.plug_in, self.learner.settings, self.learner.form
-        mean = self.learner.mean(self._itself)[:, 0]
-        active = None
-        if isinstance(form, Slabs) and s.tolerance > 0.0:
-            room, across, push, error = self._faces(mean, scores)
-            found, active = check_boundary(room, across, push, error, s.tolerance), room <= 3.0 * across
-        basis, curvature = theory.free_curvature(s, form, mean, hessian, active=active)
-        values, directions = np.linalg.eigh(curvature)
-        top, along = values.max(initial=0.0), basis @ directions
-        if top <= 0.0:
-            return found
-        rows = np.r_[0.0, np.geomspace(1.0, self.state.k, POINTS)]
-        left = left_of_start(np.maximum(values, s.alpha), rows, s.schedule.total(rows))
-        ahead = np.divide(left, 1.0 - left, out=np.zeros_like(left), where=left < 1.0)
-        bias = self.back(along @ (ahead * ((s.start - mean) @ along)))
-        inverse = (along / np.where(values > 1e-10 * top, values, np.inf)) @ along.T
-        W = np.diag(self.W) if self.W.ndim == 1 else self.W
-        plug_in = np.sqrt(np.maximum(np.sum((W @ inverse @ scores) * (W @ inverse), axis=1), 0.0) / self.state.k)
-        size = np.linalg.norm(W, axis=1)
-        held = sd <= 1e-6 * size * (sd / size).max()  # by a constraint, but for rounding
-        sd, plug_in = np.where(held, 0.0, sd), np.where(held, 0.0, plug_in)
-        reach = float(values[values > FLAT * top].min() * s.schedule.total(rows[-1:])[0])
-        found += check_start(bias, limit(sd, B), reach) + check_steps(off, sd, plug_in, B)
-        return found or check_covariance(sd, plug_in, B)
-
-    def divergence(self) -> list[Diagnostic]:
-        """Warn where the fit or a replicate diverged."""
-        words = f"{DIVERGED[0].upper()}{DIVERGED[1:]}. Use step_size='auto', or a smaller eta0."
-        return [] if self.finite else [StepTooLarge(words)]
-
-    def first_doubts(self) -> list[Diagnostic]:
-        """What to warn of as soon as the constraint set is complete."""
-        problem, (raw, y, group, weight), found = self.problem, self.constraint_set, list[Diagnostic]()
-        if problem.criterion is not None and problem.groups is not None:
-            looked_at = [rate.looks_at(y) & (weight > 0.0) for rate in problem.criterion.rates]
-            members = Members(group, problem.groups.sizes, weight).indicators()
-            least = np.min([members[part].sum(axis=0) for part in looked_at], axis=0)
-            found += check_constraint_set(least.astype(int).tolist(), problem.groups.words)
-        if self.rigid:
-            sizes = ", ".join(map(str, problem.groups.sizes)) if problem.groups is not None else ""
-            n = len(self.W) - int(problem.fit_intercept)
-            words = (
-                f"Constraints for {sizes} groups fix the coefficients of all {n} features at 0: nothing is left to "
-                "learn. Raise tolerance, add features, or constrain fewer groups."
-            )
-            found.append(DegenerateReplicates(words))
-        start = self.learner.settings.start
-        if problem.loss is LOSSES["log_loss"] and start.any() and weight.any():
-            margins = self.moved(raw) @ start
-            found += check_separable(margins, y, weight, problem.loss.curvature(margins, y))
-        return found
-
-    def _faces(self, mean: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Of each slab: room of the fit to its face, spread of the replicates across it, multiplier, standard error."""
-        s, vectors = self.learner.settings, self.learner.form.vectors
-        across = vectors @ self.learner.mean(self.state)
-        room, sd = s.tolerance - np.abs(across[:, 0]), across[:, 1:].std(axis=1, ddof=1)
-        near = np.flatnonzero(room <= 3.0 * sd)
-        score, count = covariances.mean_score(self._trace)
-        normals = np.sign(across[near, :1]) * vectors[near]
-        solve = np.linalg.pinv(normals.T, rcond=1e-10)
-        push, error = np.zeros(len(vectors)), np.full(len(vectors), np.inf)
-        push[near] = solve @ -(score + s.alpha * mean)
-        error[near] = np.sqrt(np.maximum(np.sum(solve @ scores * solve, axis=1), 0.0) / count)
-        return room, sd, push, error
 
     def decisions(self, rows: Rows, sizes: tuple[int, ...], source: str, method: str, n_threads: int) -> Counts:
         """Counts of the decisions of the fit (first) and its replicates on evaluation rows, as a source needs them.

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv, gammaincinv, polygamma
+from scipy.special import gammaincinv, polygamma
 from scipy.stats import norm, t
 
 from surefair.counts import Counts, count_decisions
@@ -46,6 +46,7 @@ from surefair.diagnostics import Diagnostic, TooFewReplicates, check_distinct, c
 from surefair.encoding import Groups, Levels, together
 from surefair.multipliers import EVALUATION, uniforms
 from surefair.names import one_of
+from surefair.scoring import binomial_limits
 from surefair.streams import Column, FloatArray, as_column, as_columns, as_weight, make_frame, same_length, some_weight
 
 SOURCES = {
@@ -169,10 +170,10 @@ class Interval:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON; an undefined or infinite number is None."""
-        fields = {name: _plain(getattr(self, name)) for name in self.__dataclass_fields__}
+        fields = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
         for name in ("by_group", "by_pair"):
             rows = nw.from_native(getattr(self, name), eager_only=True).rows(named=True)
-            fields[name] = [{column: _plain(value) for column, value in row.items()} for row in rows]
+            fields[name] = [{column: plain(value) for column, value in row.items()} for row in rows]
         return fields
 
     def to_frame(self) -> Any:
@@ -294,11 +295,11 @@ def _more(n: int, times: float) -> float:
     return math.ceil((times - 1.0) * n) if times < np.inf else np.inf
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Convert a NumPy scalar to Python's own type, a tuple to a list, and a number that JSON lacks to None."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, tuple):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
@@ -755,11 +756,8 @@ def _binomial_limits(effective: FloatArray, confidence_level: float) -> tuple[Fl
     >>> low.round(3), high.round(3)
     (array([0.   , 0.292, 0.376]), array([0.708, 1.   , 0.624]))
     """
-    (counted, others), half = effective, np.where(_few(effective), 0.0, 0.5)
-    tail, least = (1.0 - confidence_level) / 2.0, np.finfo(np.float64).tiny
-    low = betaincinv(np.maximum(counted + half, least), others + 1.0 - half, tail)
-    high = betainccinv(counted + 1.0 - half, np.maximum(others + half, least), tail)
-    return np.where(counted > 0.0, low, 0.0), np.where(others > 0.0, high, 1.0)
+    counted, others = effective
+    return binomial_limits(counted, others, confidence_level, half=np.where(_few(effective), 0.0, 0.5))
 
 
 def _mover(

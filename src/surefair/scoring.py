@@ -128,11 +128,35 @@ def coverage(truth: ArrayLike, low: ArrayLike, high: ArrayLike, confidence_level
     except ValueError:
         raise ValueError(f"truth of shape {true.shape} does not fit limits of shape {shape}.") from None
     n, covered = shape[0], ((low <= true) & (true <= high)).sum(axis=0)
-    tail, least = (1.0 - confidence_level) / 2.0, np.finfo(np.float64).tiny
-    lowest = np.where(covered > 0, betaincinv(np.maximum(covered, least), n - covered + 1.0, tail), 0.0)
-    highest = np.where(covered < n, betainccinv(covered + 1.0, np.maximum(n - covered, least), tail), 1.0)
-    found: list[Any] = [x if np.ndim(x) else float(x) for x in (covered / n, lowest, highest)]
+    ends = binomial_limits(covered, n - covered, confidence_level)
+    found: list[Any] = [x if np.ndim(x) else float(x) for x in (covered / n, *ends)]
     return Coverage(found[0], found[1], found[2], n)
+
+
+def binomial_limits(
+    counted: Any, others: Any, confidence_level: float, half: Any = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    """Limits of a share, from how many counted towards it and how many did not.
+
+    Parameters
+    ----------
+    counted, others : array-like
+        They need not be whole: rows may weigh more or less than one.
+    confidence_level : float
+    half : array-like
+        0 for the exact limits of Clopper and Pearson, 0.5 for those of Jeffreys.
+
+    Examples
+    --------
+    >>> low, high = binomial_limits([0, 8], [10, 2], 0.95)
+    >>> low.round(3), high.round(3)
+    (array([0.   , 0.444]), array([0.308, 0.975]))
+    """
+    counted, others = np.asarray(counted, dtype=np.float64), np.asarray(others, dtype=np.float64)
+    tail, least = (1.0 - confidence_level) / 2.0, np.finfo(np.float64).tiny
+    low = betaincinv(np.maximum(counted + half, least), others + 1.0 - half, tail)
+    high = betainccinv(counted + 1.0 - half, np.maximum(others + half, least), tail)
+    return np.where(counted > 0.0, low, 0.0), np.where(others > 0.0, high, 1.0)
 
 
 # -- A sample and a law -----------------------------------------------------------------------------------------------

@@ -15,8 +15,6 @@ import surefair as sf
 from surefair.criteria import CRITERIA
 from surefair.kernels import FOLD, TILE
 
-pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")  # few rows are enough here
-
 
 def cuts(p):
     return st.lists(st.integers(0, p.n), max_size=6)  # cuts may coincide: a batch may be empty

@@ -17,8 +17,6 @@ from surefair.criteria import Slabs
 from surefair.losses import LOSSES
 from surefair.multipliers import Multipliers
 
-pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")  # few rows are enough here
-
 PUBLISHED = {"sizes": (2,), "sparse": False, "weighted": False, "sharpness": None}  # what the paper has
 DECISION = {"log_loss": np.array([1.0]), "squared_error": np.array([1.0, -1.0])}  # δ(x) = DECISION · Θ x
 LOOKS_AT = {"false_positive_rate": [-1.0], "false_negative_rate": [1.0], "error_rate": [-1.0, 1.0]}  # labels of D'_c

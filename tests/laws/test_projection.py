@@ -18,8 +18,6 @@ from surefair.losses import LOSSES
 from surefair.multipliers import Multipliers
 from surefair.schedules import PolynomialDecay
 
-pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")  # few rows are enough here
-
 ROUNDING = 1e-12
 
 

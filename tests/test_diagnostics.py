@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 import surefair as sf
 from surefair import diagnostics
@@ -188,6 +188,38 @@ def test_covariance_disagreement():
     assert not diagnostics.check_covariance(ones, 1.2 * ones, 200)
     assert diagnostics.check_covariance(ones, 2.0 * ones, 200)
     assert not diagnostics.check_covariance(ones, 2.0 * ones, 5)  # too few to say
+
+
+def test_path_of_the_average_tells_a_stream_that_drifts():
+    """A coefficient that grows along the stream, which neither labels nor groups show; shuffled, rows raise nothing."""
+    rng, n = np.random.default_rng(0), 20_000
+    X = rng.normal(size=(n, 3))
+    margin = X @ [1.0, 0.5, 0.0] + X[:, 0] * np.linspace(-0.5, 0.5, n)
+    y, shuffled = rng.random(n) < 1.0 / (1.0 + np.exp(-margin)), rng.permutation(n)
+    clf = sf.FairClassifier(None, n_replicates=100, random_state=0)
+    with pytest.warns(CovarianceDisagreement, match=r"the stream drifts.*Shuffle the rows") as caught:
+        clf.fit(X, y).coef_interval()
+    assert len(caught) == 1
+    assert not found(clf.fit(X[shuffled], y[shuffled]).coef_interval)[0]
+
+
+def test_tail_of_the_path_is_that_of_brownian_bridges():
+    """Mean squares of random walks tied at both ends, beyond which the check's law leaves 1 % or 0.1 %."""
+    walks = np.random.default_rng(0).normal(size=(20_000, 200)).cumsum(axis=1) / np.sqrt(200)
+    squares = np.mean((walks - walks[:, -1:] * np.arange(1, 201) / 200) ** 2, axis=1)
+    for chance in (0.01, 0.001):
+        sd = np.pi / norm.isf(chance / (2.0 * np.sqrt(2.0)))  # of scaling 1
+        beyond = np.count_nonzero(np.sqrt(squares) * sd > 1.0)
+        low, high = binom.ppf([0.005, 0.995], 20_000, chance)
+        assert low <= beyond <= 1.1 * high
+
+
+def test_random_scaling_says_when_it_is_too_narrow():
+    clf = fit(DM, None, n_replicates=0)
+    with pytest.warns(CovarianceDisagreement, match=r"too narrow as yet.*Train on more rows"):
+        clf.coef_interval(method="random_scaling")
+    assert not found(lambda: clf.coef_interval(method="plug_in"))[0]
+    assert not diagnostics.check_memory(1_000, 10_000)
 
 
 def test_few_replicates_do_not_raise_the_others():

@@ -16,6 +16,8 @@ from surefair.diagnostics import (
     check_boundary,
     check_constraint_set,
     check_covariance,
+    check_memory,
+    check_path,
     check_replicates,
     check_separable,
     check_start,
@@ -28,6 +30,7 @@ from surefair.losses import LOSSES
 from surefair.streams import FloatArray
 
 FLAT = 1e-3  # curvature, relative to the largest, of directions that rows do not show
+PATH = 1_000  # rows without which the path of the average says nothing
 POINTS = 200  # numbers of rows at which dynamics are looked at
 KINDS, LOOKED_AT = 100, 20_000  # kinds of evaluation rows near the boundary, among these first rows
 DIVERGED = "the fit or some replicates diverged: the step is too large for this problem"
@@ -94,7 +97,20 @@ def of_training(fit: Fit) -> list[Diagnostic]:
     sd, plug_in = np.where(held, 0.0, sd), np.where(held, 0.0, plug_in)
     reach = float(values[values > FLAT * top].min() * s.schedule.total(rows[-1:])[0])
     found += check_start(bias, limit(sd, B), reach) + check_steps(off, sd, plug_in, B)
-    return found or check_covariance(sd, plug_in, B)
+    if found or fit.state.k < PATH:
+        return found or check_covariance(sd, plug_in, B)
+    scaling = np.sqrt(np.maximum(np.diag(fit.scaling), 0.0) / fit.state.k)
+    return check_covariance(sd, plug_in, B) + check_path(scaling, sd, B)
+
+
+def of_random_scaling(fit: Fit) -> list[Diagnostic]:
+    """What to warn of where random scaling is asked for: iterates that forget within 1 / (η λ) rows, λ the flattest."""
+    (hessian, _), learner, k = fit.plug_in, fit.learner, fit.state.k
+    s = learner.settings
+    _, curvature = theory.free_curvature(s, learner.form, learner.mean(fit.itself)[:, 0], hessian)
+    values = np.linalg.eigvalsh(curvature)
+    flat = values[values > FLAT * values.max(initial=0.0)].min(initial=np.inf)
+    return check_memory(float(1.0 / (flat * s.schedule.steps(k, 1)[0])), k)
 
 
 def kinds_in_doubt(fit: Fit, rows: Rows) -> int:

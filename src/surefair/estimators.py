@@ -511,7 +511,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             The last two need no replicates, but dense rows in double precision with 128 features at most. "plug_in"
             is the sandwich of Hessian and scores met on the way. "random_scaling" compares the final average with the
             averages on the way; it needs iterates that forget within few of the rows (see
-            ``covariances.random_scaling``), and is too narrow before.
+            ``covariances.random_scaling``), and warns where it is still too narrow.
 
         Returns
         -------
@@ -527,6 +527,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = self._found(fit) if fit.problem.n_replicates > 1 else []
         if method in BOOTSTRAP_METHODS:
             found += check_replicate_number(fit.problem.n_replicates, confidence_level, method)
+        if method == "random_scaling":
+            found += doubts.of_random_scaling(fit)
         issue(found, stacklevel=2)
         names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)]))
         if fit.feature_map is not None:

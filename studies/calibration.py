@@ -150,8 +150,10 @@ def summary(found: dict[str, Any], n: int, level: float) -> dict[str, Any]:
 def line(row: dict[str, Any]) -> str:
     """The same line for the terminal."""
     words = f"{row['data']:13}{row['criterion']:20}{row['loss']:14}{row['rows']:>7,}"
-    shares = " ".join(f"{row[name]:.3f}" for name in SHADES)
-    coefs = " ".join(f"{row[name]:.3f}" for name in ("coef_lowest", "coef_mean", "coef_highest"))
+    shares, coefs = (
+        " ".join("-" if row[name] is None else f"{row[name]:.3f}" for name in names)
+        for names in (SHADES, ("coef_lowest", "coef_mean", "coef_highest"))
+    )
     said = "; ".join(part for part in (row["verdict"], row["out_of_bounds"], row["diagnostics"]) if part)
     return f"{words} | {shares} | {coefs} | {said}"
 
@@ -176,7 +178,7 @@ def draw(rows: list[dict[str, Any]]) -> Any:
         len(data), len(criteria), figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
     )
     places = sorted({row["rows"] for row in rows})
-    lowest = min(row[name] for row in rows for name in (*SHADES, "coef_lowest"))
+    shown = [row[name] for row in rows for name in (*SHADES, "coef_lowest") if row[name] is not None]
     for (i, name), (j, criterion) in product(enumerate(data), enumerate(criteria)):
         ax = axes[i, j]
         ax.axhspan(0.93, 0.97, color="0.92", zorder=0)
@@ -187,10 +189,10 @@ def draw(rows: list[dict[str, Any]]) -> Any:
             ends = [[row[end] for row in some] for end in ("coef_lowest", "coef_highest")]
             ax.vlines(at, *ends, color="0.7", linewidth=5)
             for k, (source, colour) in enumerate(SHADES.items()):
-                shares = [row[source] for row in some]
+                shares = [np.nan if row[source] is None else row[source] for row in some]
                 ax.plot(at + 0.08 * (k - 1.5), shares, marker, color=colour, markersize=4)
         ax.set_title(f"{name}, {criterion.replace('_', ' ')}", fontsize="small")
-        ax.set(ylim=(max(0.0, lowest - 0.02), 1.01), xlim=(-0.6, len(places) - 0.4))
+        ax.set(ylim=(max(0.0, min(shown) - 0.02), 1.01), xlim=(-0.6, len(places) - 0.4))
         ax.set_xticks(range(len(places)), labels=[f"{n:,}" for n in places])
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[-1]:

@@ -396,6 +396,24 @@ def test_the_command_tries_a_data_set(tmp_path):
     assert "Error rate: coverage of 95 % intervals" in result.output
 
 
+def test_the_command_passes_its_settings_on(tmp_path):
+    asked = {
+        "criterion": "none", "metric": "equalized_odds", "loss": "squared_error", "tolerance": 0.01, "penalty": 2.0,
+        "alpha": 0.001, "replicates": 30, "constraint-rows": 150, "rows": 200, "evaluation-rows": 300, "level": 0.9,
+        "method": "basic", "repetitions": 3, "seed": 5, "jobs": 1, "out": tmp_path,
+    }  # fmt: skip
+    result = run("--dataset", "synthetic_dm", "--quiet", *(f"--{name}={value}" for name, value in asked.items()))
+    assert result.exit_code == 0, result.output
+    kept = json.loads((tmp_path / "calibration.json").read_text())["settings"]
+    expected = {
+        "repetitions": 3, "n_rows": 200, "n_evaluation": 300, "n_constraint": 150, "confidence_level": 0.9,
+        "metric": "equalized_odds", "method": "basic", "random_state": 5,
+    }  # fmt: skip
+    assert kept | expected == kept
+    fitted = {"criterion": None, "loss": "squared_error", "tolerance": 0.01, "penalty": 2.0, "alpha": 0.001}
+    assert kept["classifier"] | fitted | {"n_replicates": 30} == kept["classifier"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

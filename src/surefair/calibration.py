@@ -564,10 +564,12 @@ def _sentence(table: list[dict[str, Any]], settings: dict[str, Any], warned: dic
 
 
 def _share(row: dict[str, Any], repetitions: int) -> str:
-    """Coverage of a row of the table with its standard error."""
+    """Coverage of a row of the table with its standard error, which is not 0 where all or none were covered."""
     if row["coverage"] is None:
         return "(undefined)"
-    error = np.sqrt(row["coverage"] * (1.0 - row["coverage"]) / (repetitions - row["undefined"]))
+    n = repetitions - row["undefined"]
+    share = (n * row["coverage"] + 1.0) / (n + 2.0)
+    error = np.sqrt(share * (1.0 - share) / n)
     return f"{100.0 * row['coverage']:.1f} % ± {100.0 * error:.1f}"
 
 

@@ -19,10 +19,20 @@ MAX_VALUES = 100
 @click.option("--dataset", help="Instead of a file: adult, compas, synthetic_di or synthetic_dm.")
 @click.option("--label", help="Column of the label; two values, of which the second in sorted order is positive.")
 @click.option("--sensitive", help="Column of the groups.")
-@click.option("--criterion", default="demographic_parity", show_default=True, help="What to enforce and measure.")
+@click.option("--criterion", default="demographic_parity", show_default=True, help="What to enforce; none for nothing.")
+@click.option("--metric", help="What to measure.  [default: the criterion, or demographic_parity]")
 @click.option("--loss", default="log_loss", show_default=True, help="Or squared_error.")
+@click.option("--tolerance", default=0.0, show_default=True, help="Violation of a linear criterion that is allowed.")
 @click.option("--penalty", default=1.0, show_default=True, help="Weight of the penalty, where there is one.")
+@click.option("--alpha", default=1e-4, show_default=True, help="Weight of the ridge.")
+@click.option("--replicates", default=200, show_default=True, type=click.IntRange(min=2), help="Of each fit.")
+@click.option("--constraint-rows", default=1000, show_default=True, type=click.IntRange(min=1), help="Rows set apart.")
 @click.option("--rows", type=click.IntRange(min=2), help="Training rows of each repetition.  [default: as in the data]")
+@click.option(
+    "--evaluation-rows", default=2000, show_default=True, type=click.IntRange(min=1), help="And those held out."
+)
+@click.option("--level", default=0.95, show_default=True, help="Of confidence.")
+@click.option("--method", default="percentile", show_default=True, help="How replicates become an interval of the gap.")
 @click.option("--repetitions", default=200, show_default=True, type=click.IntRange(min=2), help="How often.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything.")
 @click.option("--jobs", default=-1, show_default=True, help="Processes; -1 for one on every core.")
@@ -36,9 +46,17 @@ def command(
     label: str | None,
     sensitive: str | None,
     criterion: str,
+    metric: str | None,
     loss: str,
+    tolerance: float,
     penalty: float,
+    alpha: float,
+    replicates: int,
+    constraint_rows: int,
     rows: int | None,
+    evaluation_rows: int,
+    level: float,
+    method: str,
     repetitions: int,
     seed: int,
     jobs: int,
@@ -59,19 +77,26 @@ def command(
 
     try:
         X, y, groups = _load(data, dataset, label, sensitive)
+        clf = FairClassifier(
+            None if criterion == "none" else criterion, loss, tolerance=tolerance, penalty=penalty, alpha=alpha,
+            n_replicates=replicates, n_constraint=constraint_rows,
+        )  # fmt: skip
         found = calibrate(
-            FairClassifier(criterion, loss, penalty=penalty), X, y, sensitive_features=groups, n_rows=rows,
-            repetitions=repetitions, random_state=seed, n_jobs=jobs, progress=not quiet,
+            clf, X, y, sensitive_features=groups, n_rows=rows, n_evaluation=evaluation_rows, repetitions=repetitions,
+            confidence_level=level, metric=metric, method=method, random_state=seed, n_jobs=jobs, progress=not quiet,
         )  # fmt: skip
     except (ValueError, FileNotFoundError) as error:
         raise click.ClickException(str(error)) from error
     console = Console()
-    level, metric = found.settings["confidence_level"], found.settings["metric"].replace("_", " ")
-    table = Table(title=f"{metric.capitalize()}: coverage of {100.0 * level:g} % intervals")
-    headings = ("quantity", "source", "coverage", "low", "high", "width", "bias", "spread ratio")
+    measured = found.settings["metric"].replace("_", " ")
+    table = Table(title=f"{measured.capitalize()}: coverage of {100.0 * level:g} % intervals")
+    headings = ("quantity", "source", "coverage", "low", "high", "width", "bias", "spread")
     for heading in headings:
         words = heading in ("quantity", "source")
-        table.add_column(heading, justify="left" if words else "right", overflow="fold" if words else "ellipsis")
+        if words:
+            table.add_column(heading, overflow="fold", min_width=len("retraining"))
+        else:
+            table.add_column(heading, justify="right", no_wrap=True)
     names = ("coverage", "coverage_low", "coverage_high", "width", "bias", "spread_ratio")
     for row in found.to_dict()["table"]:
         numbers = ("" if row[name] is None else f"{row[name]:.3f}" for name in names)

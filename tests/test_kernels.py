@@ -87,6 +87,7 @@ print(*clf.coef_[0])
 """
 
 
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.ChanceConstraint")
 def test_a_home_that_cannot_be_written_is_no_obstacle():
     run = partial(subprocess.run, capture_output=True, text=True, check=False, timeout=300)
     done = run([sys.executable, "-c", NO_CACHE_ANYWHERE], env=os.environ | {"NUMBA_OPT": "1"})

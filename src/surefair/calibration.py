@@ -26,6 +26,7 @@ from surefair.criteria import Criterion, Rate
 from surefair.encoding import Groups, Levels, fitted_map, mapped
 from surefair.estimators import FairClassifier
 from surefair.files import written_whole
+from surefair.fits import COVARIANCE_METHODS
 from surefair.intervals import (
     BOOTSTRAP_METHODS,
     METHODS,
@@ -63,7 +64,8 @@ class Calibration:
         - truth: what the intervals should contain, on average over the repetitions;
         - coverage: share of the repetitions in which they did, with its exact binomial interval of level 95 %,
           coverage_low to coverage_high, which is what chance leaves open after so many repetitions;
-        - width and score: mean width, and mean interval score, of the intervals;
+        - width and score: mean width, and mean interval score, of the intervals, those left out that are open on a
+          side (of a ratio whose rate is 0);
         - bias: mean of estimate minus truth, over its standard deviation;
         - spread_ratio: standard deviation by the bootstrap over that of estimate minus truth; undefined for the
           largest of several gaps;
@@ -116,7 +118,7 @@ def calibrate(
     metric: str | Criterion | None = None,
     method: str = "percentile",
     coef_method: str = "basic",
-    sources: Sequence[str] = tuple(SOURCES),
+    sources: str | Sequence[str] = tuple(SOURCES),
     constraint_set: Any = None,
     random_state: int = 0,
     n_jobs: int | None = None,
@@ -150,10 +152,10 @@ def calibrate(
         As in ``fairness_interval``.
     method, coef_method : str
         As ``method`` in ``fairness_interval`` and in ``coef_interval``.
-    sources : sequence of str
+    sources : str or sequence of str
         Of "training", "retraining", "evaluation" and "total" those to try.
     constraint_set : tuple (X, y, sensitive_features), optional
-        By default ``clf.n_constraint`` rows, drawn with replacement.
+        By default ``clf.n_constraint`` rows, at most a fifth of the population as in ``fit``, drawn with replacement.
     random_state : int
         Seed of everything; the result does not depend on ``n_jobs``.
     n_jobs : int or None
@@ -184,6 +186,8 @@ def calibrate(
             f"An interval needs replicates, and this classifier has n_replicates={clf.n_replicates}. Use "
             "n_replicates=200, say."
         )
+    if isinstance(sources, str):
+        sources = (sources,)
     if not sources:
         raise ValueError(f"sources is empty. Name at least one of {', '.join(SOURCES)}.")
     for source in sources:
@@ -193,12 +197,12 @@ def calibrate(
     _whole("random_state", random_state, 0)
     check_level(confidence_level)
     one_of(method, METHODS, "method")
-    one_of(coef_method, BOOTSTRAP_METHODS, "method of coefficients")
+    one_of(coef_method, (*BOOTSTRAP_METHODS, *COVARIANCE_METHODS), "method of coefficients")
     population = _Population.of(clf, X, y, sensitive_features)
     n_rows = population.n if n_rows is None else _whole("n_rows", n_rows, 2)
     criterion, ratio = get_metric(metric or clf.criterion or "demographic_parity")
     draw = np.random.default_rng([random_state, 0])
-    drawn = draw.integers(0, population.n, clf.n_constraint)
+    drawn = draw.integers(0, population.n, min(clf.n_constraint, population.n // 5))
     apart = population.part(drawn) if constraint_set is None else population.coded(clf, constraint_set)
     params = {**clf.get_params(deep=False), "n_jobs": 1, "intersections": False}  # those are columns by now
     pilot, optima, star = _solved(params, population, apart, draw.permutation(population.n), random_state)
@@ -512,22 +516,24 @@ def _table(study: _Study, outcomes: list[_Outcome], names: list[str]) -> dict[st
 
 def _judged(numbers: FloatArray, confidence_level: float) -> dict[str, Any]:
     """Row of the table, from estimates, limits, truths and spreads (R, 5)."""
-    defined = np.isfinite(numbers).all(axis=1)
+    defined = ~np.isnan(numbers[:, 1:4]).any(axis=1)
     undefined = int((~defined).sum())
     if undefined == len(numbers):
         headings = ("truth", "coverage", "coverage_low", "coverage_high", "width", "score", "bias", "spread_ratio")
         return {**dict.fromkeys(headings), "undefined": undefined}
     estimate, low, high, truth, spread = numbers[defined].T
     slack = ROUNDING * np.maximum(1.0, np.abs(truth))
-    covered, error = coverage(truth, low - slack, high + slack), estimate - truth
+    covered = coverage(truth, low - slack, high + slack)
+    closed, known = np.isfinite(low) & np.isfinite(high), np.isfinite(estimate) & np.isfinite(spread)
+    ends, error, spread = (truth[closed], low[closed], high[closed]), (estimate - truth)[known], spread[known]
     sd = float(error.std(ddof=1)) if len(error) > 1 else 0.0
     return {
         "truth": float(truth.mean()),
         "coverage": covered.share,
         "coverage_low": covered.low,
         "coverage_high": covered.high,
-        "width": float(np.mean(high - low)),
-        "score": mean_interval_score(truth, low, high, 1.0 - confidence_level),
+        "width": float(np.mean((high - low)[closed])) if closed.any() else None,
+        "score": mean_interval_score(*ends, 1.0 - confidence_level) if closed.any() else None,
         "bias": float(error.mean()) / sd if sd > 0.0 else None,
         "spread_ratio": float(np.sqrt(np.mean(spread**2))) / sd if sd > 0.0 else None,
         "undefined": undefined,

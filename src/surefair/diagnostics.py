@@ -31,7 +31,8 @@ DISTINCT = 5  # values of a gap
 CERTAIN = 0.04  # mean of p(1 - p), relative to that of labels that nothing tells
 CLUMPED = 0.8, 4.0  # share of the changes expected of independent rows, and standard deviations below them
 DISAGREE = 1.5  # ratio of two standard deviations
-MEMORY = 0.1  # of the rows, within which iterates forget: with more, random scaling of level 95 % covers below 92 %
+MEMORY = 0.1  # of the rows, within which iterates must forget for random scaling
+CHANCE = 0.05  # how often groups that are alike may pass for different
 SELDOM = 0.001  # how often a standard deviation of replicates may be off by chance
 
 
@@ -80,11 +81,19 @@ class FewRowsNearBoundary(Diagnostic):
 
 
 class TimeDependence(Diagnostic):
-    """Labels or groups come in clumps: shuffle the rows."""
+    """Labels or groups come in clumps, or the fit drifts along the stream: shuffle the rows."""
+
+
+class ChanceConstraint(Diagnostic):
+    """The constraint set does not show that groups differ: what is held back is chance, and costs accuracy."""
 
 
 class CovarianceDisagreement(Diagnostic):
-    """Replicates, and what the fit went through, give different standard deviations: train on more rows, shuffled."""
+    """Replicates and theory give different standard deviations: train on more rows."""
+
+
+class PathTooShort(Diagnostic):
+    """Random scaling is too narrow as yet: train on more rows, or use another method."""
 
 
 class LocalOptima(Diagnostic):
@@ -153,13 +162,13 @@ def check_start(bias: FloatArray, sd: FloatArray, reach: float) -> list[Diagnost
         found.append(
             StepTooSmall(
                 f"The steps add up to {reach:.2g} of what it takes to come near the optimum in the flattest direction: "
-                "the fit has not arrived. Use step_size='auto', a larger eta0, or more rows."
+                "the fit has not arrived. Train on more rows, or, with a schedule of your own, take a larger eta0."
             )
         )
     words = (
         f"The start is not forgotten: by linear dynamics it still moves a coefficient by {worst:.2g} of its standard "
-        "deviations, and intervals do not know. Train on more rows, pass a larger constraint_set with "
-        "step_size='auto', or take larger steps."
+        "deviations, and its interval does not show that. Train on more rows, pass a larger constraint_set, which "
+        "step_size='auto' starts from, or, with a schedule of your own, take larger steps."
     )
     return [*found, StartNotForgotten(words)]
 
@@ -238,7 +247,7 @@ def check_path(scaling: FloatArray, sd: FloatArray, n_replicates: int) -> list[D
     """Warn of an average that wandered farther than its replicates say, by random scaling: of a stream that drifts.
 
     Over independent rows of one law, V̂ / n over the variance of a coefficient has the law of ∫ b(t)² dt, b a Brownian
-    bridge. Its mean is 1/6, and its tail, to a few percent, P(> x) = 2√2 Φ(-π√x): only a gross difference is beyond
+    bridge. Its mean is 1/6, and its tail, to a few percent, P(> x) = 2√2 Φ(-π√x): only a large difference is beyond
     chance.
 
     Parameters
@@ -249,12 +258,12 @@ def check_path(scaling: FloatArray, sd: FloatArray, n_replicates: int) -> list[D
         Standard deviations of the replicates.
     n_replicates : int
     """
-    root = float(_ratio(scaling, limit(sd, n_replicates, 1.0 - SELDOM)).max(initial=0.0)) / DISAGREE
+    root = float(_ratio(scaling, limit(sd, n_replicates, 1.0 - SELDOM)).max(initial=0.0))
     if not 2.0 * 2.0**0.5 * ndtr(-np.pi * root) * len(sd) < SELDOM:
         return []
     times = float(_ratio(scaling, sd).max()) * 6.0**0.5
     return [
-        CovarianceDisagreement(
+        TimeDependence(
             f"The standard deviation of a coefficient is, by the path of the average (random scaling), {times:.2g} "
             "times what its replicates say, which chance does not explain: the stream drifts, or its rows depend on "
             "each other, and replicates cannot know. Shuffle the rows, or train on rows of one time."
@@ -262,14 +271,20 @@ def check_path(scaling: FloatArray, sd: FloatArray, n_replicates: int) -> list[D
     ]
 
 
-def check_memory(rows: float, n_rows: int) -> list[Diagnostic]:
-    """Warn of random scaling where iterates need too many of the rows to forget: it is then too narrow."""
-    if rows <= MEMORY * n_rows:
+def check_memory(memory: FloatArray, rows: FloatArray, n_rows: int) -> list[Diagnostic]:
+    """Warn of random scaling where iterates need too many of the rows to forget: it is then too narrow.
+
+    ``memory`` says how many rows it takes to forget after each number of ``rows``, the first of them ``n_rows``.
+    """
+    enough = memory <= MEMORY * rows
+    if enough[0]:
         return []
+    wanted = f"about {rows[enough.argmax()]:,.0f} rows are" if enough.any() else "far more rows are"
     return [
-        CovarianceDisagreement(
-            f"Random scaling is too narrow as yet: iterates forget within {rows:,.0f} rows, and it wants "
-            f"{rows / MEMORY:,.0f} rows then; it had {n_rows:,}. Train on more rows, or use another method."
+        PathTooShort(
+            f"Random scaling is too narrow as yet: after {n_rows:,} rows, iterates need {memory[0]:,.0f} rows to "
+            f"forget, and a tenth of the rows is wanted. With these steps {wanted} needed: train on more, or use "
+            "another method."
         )
     ]
 
@@ -290,8 +305,8 @@ def check_constraint_set(rows: Sequence[int], names: Sequence[str]) -> list[Diag
     return [
         SmallConstraintSet(
             f"Of the rows of the constraint set that the criterion looks at, {_listed(small)}; {SMALL_GROUP} or more "
-            "are wanted, or the constraint is one of chance. Raise n_constraint, pass a larger constraint_set, or "
-            "merge small groups."
+            "are wanted, or the constraint is one of chance. Pass a larger constraint_set, raise n_constraint (fit "
+            "takes a fifth of the rows at most), or merge small groups."
         )
     ]
 
@@ -322,19 +337,40 @@ def check_evaluation_set(sides: FloatArray, names: Sequence[str]) -> list[Diagno
     ]
 
 
-def check_separable(margins: FloatArray, y: FloatArray, weight: FloatArray, variance: FloatArray) -> list[Diagnostic]:
-    """Warn of rows whose labels ±1 the margins at the optimum tell (almost) without error; of variances p(1 - p)."""
+def check_alike(p_values: Sequence[float], names: Sequence[str | None]) -> list[Diagnostic]:
+    """Warn of sensitive columns whose groups do not differ by more than chance, by the p-value of each."""
+    alike = [
+        f"groups{'' if name is None else f' of {name!r}'} (p = {p:.2g})"
+        for p, name in zip(p_values, names, strict=True)
+        if p > CHANCE
+    ]
+    if not alike:
+        return []
+    return [
+        ChanceConstraint(
+            f"On the constraint set, the features of {_listed(alike)} do not differ by more than chance: what the "
+            "constraint holds back is chance, which costs accuracy and makes no decisions alike. Raise tolerance, pass "
+            "a larger constraint_set, or use criterion=None."
+        )
+    ]
+
+
+def check_separable(
+    margins: FloatArray, y: FloatArray, weight: FloatArray, variance: FloatArray, separable: bool
+) -> list[Diagnostic]:
+    """Warn of labels ±1 that can be told without error, or almost: by the variances p(1 - p) left at the optimum."""
     share, wrong = weight / weight.sum(), (y * margins <= 0.0) & (weight > 0.0)
     positive = float(share @ (y > 0.0))
     left = float(share @ variance) / max(positive * (1.0 - positive), 1e-12)
-    if not margins.any() or (left >= CERTAIN and wrong.any()):
+    almost = margins.any() and (left < CERTAIN or not wrong.any())
+    if not (almost or separable):
         return []
+    how = "a hyperplane tells all of them" if separable else f"{left:.2g} of their variance is left"
     return [
         SeparableData(
-            f"On the constraint set, labels can be told (almost) without error: {left:.2g} of their variance is left, "
-            f"and {np.count_nonzero(wrong)} rows are on the wrong side. The coefficients are then ruled by the ridge "
-            "and by very few rows. Raise alpha, use loss='squared_error', or drop the feature that gives the label "
-            "away."
+            f"On the constraint set, labels can be told (almost) without error: {how}. The coefficients are then ruled "
+            "by the ridge and by very few rows. Raise alpha, use loss='squared_error', or drop the feature that gives "
+            "the label away."
         )
     ]
 

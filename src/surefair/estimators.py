@@ -291,7 +291,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Both must be fits of the same problem: the same parameters, classes, groups and constraint set. The average of
         fits on disjoint shards has the same limit law as one pass over all rows, and so has each replicate. Give every
-        shard a ``random_state`` of its own, so that their replicates are independent.
+        shard a ``random_state`` of its own, so that their replicates are independent. Shards must be long: each has its
+        own start to forget, and the merged fit cannot warn of that. Look at ``coef_interval`` of each before.
 
         Parameters
         ----------
@@ -524,7 +525,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         fit = self._answer() if method in COVARIANCE_METHODS else self._replicated()
         estimate, (low, high) = fit.alone, fit.limits(confidence_level, method)
-        found = self._found(fit) if fit.problem.n_replicates > 1 else []
+        found = self._found(fit)
         if method in BOOTSTRAP_METHODS:
             found += check_replicate_number(fit.problem.n_replicates, confidence_level, method)
         if method == "random_scaling":
@@ -537,12 +538,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             names = list(fit.feature_map.get_feature_names_out(names)) if named else [f"map{i}" for i in range(count)]
         if fit.problem.fit_intercept:
             names.append("intercept")
+        tiny = 1e-12 * np.abs(estimate).max(initial=0.0)  # a coefficient that cannot move is 0 but for rounding
         columns = {
             "feature": [str(name) for name in names],
             "estimate": estimate[:, 0].tolist(),
             "low": low.tolist(),
             "high": high.tolist(),
-            "excludes_zero": ((low > 0.0) | (high < 0.0)).tolist(),
+            "excludes_zero": ((low > tiny) | (high < -tiny)).tolist(),
         }
         return make_frame(columns, like=self.backend_)
 
@@ -806,6 +808,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _population(self, X: Any, y: Any, sample_weight: Any) -> tuple[Fit, Rows]:
         """Return the fit, and checked rows; for ``theory``."""
+        check_is_fitted(self)
         rows = self._check_rows(X, y, None, sample_weight)
         some_weight(rows.weight, "of the population")
         return self._answer(), rows

@@ -25,6 +25,7 @@ from surefair.multipliers import Multipliers
 from surefair.schedules import PolynomialDecay, automatic, enough_rows, evened, whitening
 from surefair.streams import FloatArray, is_sparse
 
+RANK = 1e-10  # of the largest singular value: what is below is rounding
 COVARIANCE_METHODS = ("plug_in", "random_scaling")
 """How limits of coefficients are read off the pass itself, without replicates."""
 
@@ -133,14 +134,18 @@ class Fit(NamedTuple):
 
     @property
     def plug_in_covariance(self) -> FloatArray:
-        """Covariance of the averaged coefficients by the sandwich of ``plug_in``, (D, D).
+        """Covariance of the averaged coefficients by the sandwich of ``plug_in``, (D, D)."""
+        return self.sandwich(*self.plug_in)
+
+    def sandwich(self, hessian: FloatArray, scores: FloatArray) -> FloatArray:
+        """Covariance of the averaged coefficients, (D, D), from moments in the learner's coordinates.
 
         Which faces of slabs hold the optimum is seen from the last iterate: it ends on them, and an average, which has
         begun elsewhere, only comes near.
         """
-        moments, learner, itself = self.plug_in, self.learner, self.itself
+        learner, itself = self.learner, self.itself
         at = learner.iterate(itself) if isinstance(learner, DualAveraging) else learner.mean(itself)
-        covariance = theory.sandwich(learner.settings, learner.form, at[:, 0], *moments) / self.state.k
+        covariance = theory.sandwich(learner.settings, learner.form, at[:, 0], hessian, scores) / self.state.k
         return self.back(self.back(covariance).T)
 
     @property
@@ -234,7 +239,7 @@ class Fit(NamedTuple):
         free = len(self.W) - int(self.problem.fit_intercept)
         if not isinstance(form, Slabs) or self.problem.tolerance > 0.0 or len(form.vectors) < max(free, 1):
             return False
-        return int(np.linalg.matrix_rank(form.vectors)) >= free
+        return int(np.linalg.matrix_rank(form.vectors, rtol=RANK)) >= free
 
     @property
     def finite(self) -> bool:

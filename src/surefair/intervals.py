@@ -116,7 +116,7 @@ class Interval:
         Rows trained on; 0 for the predictions of any model.
     spread_training, spread_evaluation : float
         Standard deviations of the gap from training alone and from the evaluation rows alone; 0 where the interval
-        does not cover that source.
+        does not cover that source, and in "total" where that of training cannot be told from evaluation noise.
     reason : str
         Why an interval is the whole range, or open on one side, where it is; otherwise empty.
     sentence : str

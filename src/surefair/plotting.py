@@ -148,9 +148,11 @@ class CalibrationDisplay:
         rows = nw.from_native(self.calibration.table, eager_only=True).rows(named=True)
         settings = self.calibration.settings
         level = settings["confidence_level"]
-        if ax is None:
+        alone = ax is None
+        if alone:
             ax = plt.subplots(figsize=(7.0, 1.6 + 0.28 * len(rows)), layout="constrained")[1]
-        ax.axvspan(level - BAND, min(level + BAND, 1.0), color="0.92", zorder=0)
+        points = f"{100.0 * level:g} % ± {100.0 * BAND:g} points"
+        ax.axvspan(level - BAND, min(level + BAND, 1.0), color="0.92", zorder=0, label=points)
         ax.axvline(level, color="0.4", linewidth=1.0, linestyle="--", zorder=1)
         for colour, kind in zip(COLOURS, ("gap", "coefficient"), strict=False):
             some = [
@@ -160,7 +162,8 @@ class CalibrationDisplay:
             ]
             share = [row["coverage"] for _, row in some]
             ends = [[abs(row[end] - row["coverage"]) for _, row in some] for end in ("coverage_low", "coverage_high")]
-            ax.errorbar(share, [i for i, _ in some], xerr=ends, fmt="o", color=colour, markersize=5, capsize=2)
+            style = {"fmt": "o", "color": colour, "markersize": 5, "capsize": 2}
+            ax.errorbar(share, [i for i, _ in some], xerr=ends, label=f"{kind}, with 95 % limits", **style)
         names = [f"{row['quantity']}, {row['source']}" if row["kind"] == "gap" else row["quantity"] for row in rows]
         ax.set_yticks(range(len(rows)), labels=names)
         ax.set(ylim=(len(rows) - 0.5, -0.5), xlabel="share of intervals that contain the truth")
@@ -170,5 +173,7 @@ class CalibrationDisplay:
             f"{100.0 * level:g} % intervals, {settings['metric'].replace('_', ' ')}: {study}", fontsize="medium"
         )
         ax.spines[["top", "right"]].set_visible(False)
+        if alone:
+            ax.figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -33,6 +33,7 @@ MAX_VALUES = 100
 )
 @click.option("--level", default=0.95, show_default=True, help="Of confidence.")
 @click.option("--method", default="percentile", show_default=True, help="How replicates become an interval of the gap.")
+@click.option("--coef-method", default="basic", show_default=True, help="And of coefficients.")
 @click.option("--repetitions", default=200, show_default=True, type=click.IntRange(min=2), help="How often.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything.")
 @click.option("--jobs", default=-1, show_default=True, help="Processes; -1 for one on every core.")
@@ -57,6 +58,7 @@ def command(
     evaluation_rows: int,
     level: float,
     method: str,
+    coef_method: str,
     repetitions: int,
     seed: int,
     jobs: int,
@@ -75,21 +77,29 @@ def command(
     from surefair.calibration import calibrate
     from surefair.estimators import FairClassifier
 
+    if jobs == 0:
+        raise click.UsageError("--jobs is a number of processes, or -1 for one on every core; received 0.")
     try:
         X, y, groups = _load(data, dataset, label, sensitive)
+        _make(out)
         clf = FairClassifier(
             None if criterion == "none" else criterion, loss, tolerance=tolerance, penalty=penalty, alpha=alpha,
             n_replicates=replicates, n_constraint=constraint_rows,
         )  # fmt: skip
         found = calibrate(
             clf, X, y, sensitive_features=groups, n_rows=rows, n_evaluation=evaluation_rows, repetitions=repetitions,
-            confidence_level=level, metric=metric, method=method, random_state=seed, n_jobs=jobs, progress=not quiet,
+            confidence_level=level, metric=metric, method=method, coef_method=coef_method, random_state=seed,
+            n_jobs=jobs, progress=not quiet,
         )  # fmt: skip
     except (ValueError, FileNotFoundError) as error:
         raise click.ClickException(str(error)) from error
     console = Console()
     measured = found.settings["metric"].replace("_", " ")
-    table = Table(title=f"{measured.capitalize()}: coverage of {100.0 * level:g} % intervals")
+    table = Table(
+        title=f"{measured.capitalize()}: coverage of {100.0 * level:g} % intervals",
+        caption="low and high: 95 % limits of the coverage; bias: in standard deviations; spread: by the bootstrap, "
+        "over the true one",
+    )
     headings = ("quantity", "source", "coverage", "low", "high", "width", "bias", "spread")
     for heading in headings:
         words = heading in ("quantity", "source")
@@ -134,9 +144,13 @@ def _features(table: Any, label: str, sensitive: str) -> tuple[Any, Any, Any]:
     """Split a table into features, labels and groups; words become indicators, the first of each column left out."""
     import pandas as pd
 
+    if label == sensitive:
+        raise click.UsageError(f"--label and --sensitive are both {label!r}. Name two columns.")
     if missing := [name for name in (label, sensitive) if name not in table.columns]:
         columns = ", ".join(map(repr, table.columns))
         raise click.UsageError(f"There is no column {missing[0]!r} in the file. Its columns: {columns}.")
+    if len(table.columns) == 2:
+        raise click.UsageError("The file has no column besides label and sensitive: there is nothing to learn from.")
     X = table.drop(columns=[label, sensitive])
     for name in X.columns:
         if X[name].isna().any():
@@ -150,11 +164,18 @@ def _features(table: Any, label: str, sensitive: str) -> tuple[Any, Any, Any]:
     return pd.get_dummies(X, columns=words, drop_first=True, dtype=float), table[label], table[sensitive]
 
 
+def _make(folder: Path) -> None:
+    """Make the folder for the results, before anything is worked out that could not be kept."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{folder} cannot be a folder for results: {error.strerror}. Name another.") from error
+
+
 def _keep(found: Calibration, out: Path) -> tuple[Path, Path]:
     """Write the numbers and the picture, and return where they are."""
     from surefair.plotting import CalibrationDisplay
 
-    out.mkdir(parents=True, exist_ok=True)
     numbers, picture = out / "calibration.json", out / "calibration.png"
     found.to_json(numbers)
     CalibrationDisplay.from_calibration(found).figure_.savefig(picture, dpi=150)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,14 @@ def run(
         Told of every number of repetitions that is finished.
     """
     study = begin(experiment.data, experiment.loss, PRESETS[preset], seed)
-    outcomes = list(_outcomes(experiment, study, repetitions, _own(folder, experiment, preset, seed), n_jobs, advance))
+    outcomes = list(_outcomes(experiment, study, repetitions, own(folder, experiment, study), n_jobs, advance))
     return experiment.judge(study, outcomes)
 
 
-def _own(folder: Path, experiment: Experiment, preset: str, seed: int) -> Path:
-    """Folder of the repetitions of this very experiment; those of other settings are elsewhere."""
-    return folder / f"{experiment.name}-{preset}-{seed}-{__version__}"
+def own(folder: Path, experiment: Experiment, study: Study) -> Path:
+    """Folder of the repetitions of this very experiment; those of other settings, or other code, are elsewhere."""
+    settings = study.setup, study.preset, study.loss, study.seed, __version__
+    return folder / f"{experiment.name}-{study.preset.name}-{sha256(repr(settings).encode()).hexdigest()[:12]}"
 
 
 def _outcomes(

@@ -49,8 +49,8 @@ def _page(found: list[tuple[Experiment, str, Result]], seed: int) -> str:
     lines = [
         "# The paper's experiments",
         "",
-        f"Seed {seed}, surefair {__version__}. Preset *paper*: steps 0.01 k^-0.501 from 0, sizes as printed, quantiles of "
-        "the absolute gap. Preset *calibrated*: this package's defaults on the same problems, signed gaps. ± is one "
+        f"Seed {seed}, surefair {__version__}. Preset *paper*: steps 0.01 k^-0.501 from 0, sizes as printed, quantiles "
+        "of the absolute gap. Preset *calibrated*: this package's defaults on the same problems, signed gaps. ± is one "
         "standard error over repetitions; *covers others* is how often the interval of one fit contains the value of "
         "another.",
         "",

@@ -24,12 +24,12 @@ class Coefficients(NamedTuple):
 
 
 def repeat(study: Study, repetition: int) -> Coefficients:
-    """Fit to all rows in random order."""
+    """Fit to as many rows as there are, drawn with replacement."""
     rng = np.random.default_rng([study.seed, 6, repetition])
     clf = study.classifier(random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trained(clf, study, study.population.part(rng.permutation(len(study.population.y))))
+        trained(clf, study, study.population.part(rng.integers(0, len(study.population.y), len(study.population.y))))
         table = clf.coef_interval(method="basic" if study.preset.signed else "percentile")
     names = " ".join(sorted({one.category.__name__ for one in caught}))
     estimate, low, high = (table[name].to_numpy() for name in ("estimate", "low", "high"))
@@ -65,8 +65,8 @@ def judge(study: Study, outcomes: Sequence[Coefficients]) -> Result:
     }
     claim = Claim(
         "intervals tell which features are significant",
-        f"{significant} of {len(names) - 1} exclude 0; {100.0 * covered.mean():.1f} % of all, over orders of the rows, "
-        "contain the optimum",
+        f"{significant} of {len(names) - 1} exclude 0; {100.0 * covered.mean():.1f} % of all, over repetitions, contain "
+        "the optimum",
         bool(covered.mean() >= 0.9),
     )
     return Result(line, {"coefficients": rows}, [claim], lambda: draw(study, rows))

@@ -17,7 +17,7 @@ from surefair import datasets, theory
 from surefair.counts import count
 from surefair.criteria import get_criterion
 from surefair.estimators import FairClassifier
-from surefair.experiments._table import TABLE, Preset, Setup
+from surefair.experiments._table import TABLE, TITLES, Preset, Setup
 from surefair.intervals import rates_of
 from surefair.streams import FloatArray
 
@@ -62,8 +62,14 @@ class Study:
     constraint_set: Rows  # D'
     evaluation: Rows  # D̃
     features: tuple[str, ...]
+    groups: tuple[str, ...]
     star: FloatArray  # θ*
     covariance: FloatArray  # of √n(θ̄ - θ*)
+
+    @property
+    def title(self) -> str:
+        """The data set, in words."""
+        return TITLES[self.setup.data]
 
     @property
     def rows(self) -> int:
@@ -101,14 +107,14 @@ class Study:
 def begin(data: str, loss: str, preset: Preset, seed: int) -> Study:
     """Load the data, draw D' and D̃, solve for θ*, and work out the limit law."""
     setup, found = TABLE[data], _load(data, seed)
-    names = tuple(map(str, found.X.columns))
+    names, groups = tuple(map(str, found.X.columns)), tuple(map(str, np.unique(found.sensitive)))
     population = Rows(
         found.X.to_numpy(), *(np.unique(column, return_inverse=True)[1] for column in (found.y, found.sensitive))
     )
     draw = np.random.default_rng([seed, 0])
     sizes = (preset.sizes.get(name, getattr(setup, name)) for name in ("n_constraint", "n_evaluation"))
     apart, held = (population.part(draw.integers(0, len(population.y), n)) for n in sizes)
-    study = Study(setup, preset, loss, seed, population, apart, held, names, np.zeros(0), np.zeros((0, 0)))
+    study = Study(setup, preset, loss, seed, population, apart, held, names, groups, np.zeros(0), np.zeros((0, 0)))
     shuffled = population.part(draw.permutation(len(population.y)))
     with warnings.catch_warnings():  # what the repetitions warn of is counted
         warnings.simplefilter("ignore")

@@ -8,6 +8,12 @@ from typing import Any
 from surefair.schedules import PolynomialDecay
 
 LOSSES = ("log_loss", "squared_error")
+TITLES = {
+    "synthetic_di": "Synthetic data at risk of disparate impact",
+    "adult": "Adult",
+    "synthetic_dm": "Synthetic data at risk of disparate mistreatment",
+    "compas": "COMPAS",
+}
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def _page(found: list[tuple[Experiment, str, Result]], seed: int) -> str:
     ]
     for experiment, preset, result in found:
         lines += [
-            f"## {experiment.title[0].upper()}{experiment.title[1:]}: {preset}",
+            f"## {experiment.title}: {preset}",
             "",
             f"![]({experiment.name}-{preset}.png)",
             "",

@@ -65,8 +65,8 @@ def judge(study: Study, outcomes: Sequence[Coefficients]) -> Result:
     }
     claim = Claim(
         "intervals tell which features are significant",
-        f"{significant} of {len(names) - 1} exclude 0; {100.0 * covered.mean():.1f} % of all, over repetitions, contain "
-        "the optimum",
+        f"{significant} of {len(names) - 1} exclude 0; {100.0 * covered.mean():.1f} % of all, over repetitions, "
+        "contain the optimum",
         bool(covered.mean() >= 0.9),
     )
     return Result(line, {"coefficients": rows}, [claim], lambda: draw(study, rows))
@@ -75,10 +75,7 @@ def judge(study: Study, outcomes: Sequence[Coefficients]) -> Result:
 def draw(study: Study, rows: list[dict[str, Any]]) -> Any:
     """Forest of the intervals, the largest coefficient first."""
     display = CoefficientDisplay(rows).plot()
-    display.ax_.set_title(
-        f"{study.setup.data.upper() if study.setup.data == 'compas' else 'Adult'}, {study.preset.name} preset",
-        fontsize="medium",
-    )
+    display.ax_.set_title(f"{study.title}, {study.preset.name} preset", fontsize="medium")
     return display.figure_
 
 

@@ -9,18 +9,12 @@ import numpy as np
 
 from surefair.experiments._experiment import Claim, Experiment, Result
 from surefair.experiments._study import REFERENCES, Outcome, Study, repeat
-from surefair.experiments._table import LOSSES, TABLE
+from surefair.experiments._table import LOSSES, TABLE, TITLES
 from surefair.plotting import COLOURS, draw_band, draw_density, panels
 from surefair.scoring import mean_interval_score, wasserstein2
 from surefair.streams import FloatArray
 
 LEVEL, BOUNDS = 0.95, (0.93, 0.97)
-TITLES = {
-    "synthetic_di": "synthetic data at risk of disparate impact",
-    "adult": "Adult",
-    "synthetic_dm": "synthetic data at risk of disparate mistreatment",
-    "compas": "COMPAS",
-}
 
 
 def judge(study: Study, outcomes: Sequence[Outcome]) -> Result:
@@ -147,8 +141,8 @@ def draw(
         ax.spines[["top", "right"]].set_visible(False)
     for ax in (distance, paths, score):
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    title = f"{TITLES[study.setup.data]}, {study.loss.replace('_', ' ')}: {study.setup.criterion.replace('_', ' ')}"
-    figure.suptitle(f"{title[0].upper()}{title[1:]}, {study.preset.name} preset")
+    title = f"{study.title}, {study.loss.replace('_', ' ')}: {study.setup.criterion.replace('_', ' ')}"
+    figure.suptitle(f"{title}, {study.preset.name} preset")
     return figure
 
 

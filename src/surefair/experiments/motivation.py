@@ -51,7 +51,7 @@ def draw(study: Study, seen: FloatArray, looks: list[dict[str, Any]]) -> Any:
     for colour, name, words in zip(COLOURS, ("mean", "quantile_975"), ("mean", "97.5 % quantile"), strict=False):
         ax.plot(study.looks, [look[name] for look in looks], color=colour, linewidth=2.0, label=words)
     ax.set(xscale="log", xlabel="rows seen", ylabel="unfairness (demographic parity difference)", ylim=(0.0, None))
-    ax.set_title(f"Synthetic data at risk of disparate impact, {study.preset.name} preset", fontsize="medium")
+    ax.set_title(f"{study.title}, {study.preset.name} preset", fontsize="medium")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
@@ -60,6 +60,6 @@ def draw(study: Study, seen: FloatArray, looks: list[dict[str, Any]]) -> Any:
 
 EXPERIMENTS = (
     Experiment(
-        "motivation", "unfairness over repetitions", (1,), "synthetic_di", "log_loss", 200, Outcome, repeat, judge
+        "motivation", "Unfairness over repetitions", (1,), "synthetic_di", "log_loss", 200, Outcome, repeat, judge
     ),
 )

@@ -1,8 +1,8 @@
 """The paper's figures: time of ``surefair reproduce`` beside that of a plain NumPy version, measured on a part.
 
 For each figure and preset: seconds of one repetition of ours, on one core, and of plain NumPy steps (the learner's
-``reference_step``, all replicates at once, without the trace) and plain NumPy decisions at the same looks. Plain steps are
-timed over some rows only, and both are multiplied by the paper's repetitions.
+``reference_step``, all replicates at once, without the trace) and plain NumPy decisions at the same looks. Plain steps
+are timed over some rows only, and both are multiplied by the paper's repetitions.
 
     python benchmarks/reproduce.py
 """

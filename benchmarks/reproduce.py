@@ -46,9 +46,11 @@ def plain_look(study: Any) -> float:
     held, B = study.evaluation, study.classifier().n_replicates
     theta = study.star[:, None] + 0.01 * np.random.default_rng(0).normal(size=(len(study.star), B))
 
+    looked_at = held.y == 0 if study.setup.criterion == "false_positive_rate" else np.ones(len(held.y), dtype=bool)
+
     def look() -> None:
         positive = held.X @ theta[:-1] + theta[-1] > 0.0
-        rates = [positive[held.group == g].mean(axis=0) for g in (0, 1)]
+        rates = [positive[looked_at & (held.group == g)].mean(axis=0) for g in (0, 1)]
         np.quantile(rates[0] - rates[1], (0.025, 0.975))
 
     return seconds(look) * len(study.preset.bands)

@@ -189,7 +189,7 @@ def draw(found: dict[str, Any], variances: list[dict[str, Any]]) -> Any:
     parity_ax.set_xticks([0, 1], labels=["quantiles of |gap|\n(printed)", "of the signed gap"])
     parity_ax.set(ylabel="coverage", ylim=(0.0, 1.05), title="Intervals at parity")
     names = [row["steps"] for row in found["steps"]]
-    step.barh(names[::-1], [row["coverage"] for row in found["steps"]][::-1], color=[RIGHT, RIGHT, RIGHT, PRINTED])
+    step.barh(names[::-1], [row["coverage"] for row in found["steps"]][::-1], color=[RIGHT, "0.6", "0.6", PRINTED])
     step.axvline(LEVEL, color=TRUTH, linestyle="--", label="95 %")
     step.set(xlabel=f"coverage of θ*, {N:,} rows", xlim=(0.0, 1.05), title="Steps")
     half = np.linspace(0.01, 4.0, 400)

@@ -83,7 +83,61 @@ def test_the_same_seed_gives_the_same_numbers_and_another_others(tmp_path):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
     assert reproduce(tmp_path / "c", *RUN, "--seed", "1", "--preset", "paper").exit_code == 0
-    assert results(tmp_path / "c")["results"][0]["w2"] != found["results"][0]["w2"]
+    assert results(tmp_path / "c")["results"][0]["numbers"]["w2"] != found["results"][0]["numbers"]["w2"]
+
+    assert reproduce(tmp_path / "b", "synthetic_dm_squared_error", *RUN[1:], "--preset", "paper").exit_code == 0
+    names = [(one["experiment"], one["preset"]) for one in results(tmp_path / "b")["results"]]
+    assert names == [
+        ("synthetic_di_log_loss", "paper"),
+        ("synthetic_di_log_loss", "calibrated"),
+        ("synthetic_dm_squared_error", "paper"),
+    ]
+
+
+def test_the_number_of_processes_changes_nothing(tmp_path):
+    """Repetitions come back in order, whoever ran them."""
+    one, found = experiments()["synthetic_di_log_loss"], []
+    for jobs in (1, 2):
+        result = _run.run(one, "paper", 7, 0, tmp_path / str(jobs), jobs, lambda _: None)
+        found.append(json.dumps([result.line, result.tables]))
+    assert found[0] == found[1]
+
+
+def test_fits_that_diverge_are_counted_and_no_claim_holds():
+    one = experiments()["synthetic_di_log_loss"]
+    study = _study.begin("synthetic_di", "log_loss", _table.PRESETS["paper"], 0)
+    outcomes = [one.repeat(study, repetition) for repetition in range(6)]
+    whole = one.judge(study, outcomes)
+    assert whole.line["diverged"] == 0
+    outcomes[2] = outcomes[2]._replace(gap=np.full(len(study.looks), np.nan))
+    some = one.judge(study, outcomes)
+    assert some.line["diverged"] == 1
+    assert not any(claim.held for claim in some.claims)
+    none = one.judge(study, [outcome._replace(gap=np.full(len(study.looks), np.nan)) for outcome in outcomes])
+    assert (none.claims[0].held, none.tables) == (False, {})
+
+
+def test_missing_data_are_told_before_anything_is_run(tmp_path, monkeypatch):
+    def nowhere(*_, **__):
+        raise FileNotFoundError("The data file 'adult.data' was not found.")
+
+    monkeypatch.setattr("surefair.datasets.load", nowhere)
+    done = reproduce(tmp_path, "synthetic_di_log_loss", "adult_log_loss")
+    assert done.exit_code == 1
+    assert "was not found" in done.output
+    assert not any(tmp_path.iterdir())
+
+
+def test_experiments_on_real_data(tmp_path, data_folder, monkeypatch):
+    monkeypatch.setenv("SUREFAIR_DATA", str(data_folder))
+    names = ("compas_log_loss", "compas_accuracy", "compas_coefficients", "motivation")
+    done = reproduce(tmp_path, *names, *RUN[1:])
+    assert done.exit_code == 0, done.output
+    found = results(tmp_path)["results"]
+    assert len(found) == 8
+    accuracy = next(one for one in found if (one["experiment"], one["preset"]) == ("compas_accuracy", "calibrated"))
+    assert [row["accuracy_zafar"] for row in accuracy["tables"]["models"]] == [0.678, 0.659]
+    assert all(0.6 < row["accuracy"] < 0.72 for row in accuracy["tables"]["models"])
 
 
 def test_finished_repetitions_are_not_run_again(tmp_path, monkeypatch):
@@ -127,7 +181,7 @@ def test_coverage_and_scores_are_those_of_every_pair():
     rng = np.random.default_rng(0)
     seen, low = rng.normal(size=9), rng.normal(-1.0, 0.3, 9)
     high, star = low + 2.0, 0.1
-    found = convergence.held(seen, np.array([low, high]), star)
+    found = convergence.held(seen, low, high, star)
     pairs = [low[i] <= seen[j] <= high[i] for i in range(9) for j in range(9) if i != j]
     assert found["covers_others"] == pytest.approx(np.mean(pairs))
     assert found["covers_optimum"] == pytest.approx(np.mean((low <= star) & (star <= high)))
@@ -145,15 +199,15 @@ def test_bands_of_retraining_contain_nineteen_of_twenty_other_fits_of_a_normal_l
     """Two fits differ by √2 standard deviations: so wide, a band around one contains 95 % of the others."""
     seen = np.random.default_rng(0).normal(size=400)
     half = np.sqrt(2.0) * norm.ppf(0.975)
-    found = convergence.held(seen, np.array([seen - half, seen + half]), 0.0)
+    found = convergence.held(seen, seen - half, seen + half, 0.0)
     assert abs(found["covers_others"] - 0.95) < 4 * found["covers_others_error"] < 0.05
 
 
 def test_samples_of_a_law_are_within_its_reference_nineteen_times_of_twenty():
     rng = np.random.default_rng(0)
     law = rng.normal(size=2_000)
-    limit = convergence.by_chance(law, 50, seed=0)
-    beyond = np.mean([sf.wasserstein2(rng.choice(law, 50), law) > limit for _ in range(300)])
+    limit = convergence.by_chance(law, rng.normal(size=2_000), 50, seed=0)
+    beyond = np.mean([sf.wasserstein2(rng.normal(size=50), law) > limit for _ in range(300)])
     assert 0.005 < beyond < 0.15
 
 

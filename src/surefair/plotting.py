@@ -10,11 +10,12 @@ from typing import Any, Self
 import matplotlib.pyplot as plt
 import narwhals as nw
 import numpy as np
-from scipy.stats import gaussian_kde
+from scipy.stats import norm
 
 from surefair.calibration import Calibration
 from surefair.criteria import get_criterion
 from surefair.estimators import FairClassifier
+from surefair.files import written_whole
 from surefair.intervals import Interval
 from surefair.streams import Batch, FloatArray, make_frame
 
@@ -31,8 +32,9 @@ def panels(n: int, columns: int = 1) -> tuple[Any, Any]:
 def save(figure: Any, path: Path) -> None:
     """Write a figure as PNG and as SVG, the same bytes for the same picture, and close it."""
     with plt.rc_context({"svg.hashsalt": path.name}):
-        figure.savefig(path.with_name(f"{path.name}.png"), dpi=120)
-        figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None})
+        for kind, options in (("png", {"dpi": 110}), ("svg", {"metadata": {"Date": None}})):
+            with written_whole(path.with_name(f"{path.name}.{kind}")) as file:
+                figure.savefig(file, format=kind, **options)
     plt.close(figure)
 
 
@@ -41,12 +43,27 @@ def draw_band(ax: Any, rows: Any, low: Any, high: Any, colour: str, label: str) 
     ax.fill_between(rows, low, high, color=colour, alpha=0.25, linewidth=0, label=label)
 
 
-def draw_density(ax: Any, values: FloatArray, colour: str, style: str, label: str, limits: bool = False) -> None:
-    """Draw the density of some values, and, if asked for, their 2.5 % and 97.5 % quantiles as vertical lines."""
-    spread = float(np.std(values))
-    if spread > 0.0:
-        at = np.linspace(values.min() - spread, values.max() + spread, 400)
-        ax.plot(at, gaussian_kde(values)(at), style, color=colour, label=label)
+def draw_density(
+    ax: Any,
+    values: FloatArray,
+    colour: str,
+    style: str,
+    label: str,
+    bandwidth: float,
+    limits: bool = False,
+    floor: float | None = None,
+) -> None:
+    """Draw the density of some values by a normal kernel, reflected where they cannot fall below a floor.
+
+    With ``limits``, their 2.5 % and 97.5 % quantiles are vertical lines.
+    """
+    bandwidth = bandwidth or 1e-6
+    at = np.linspace(values.min() - 3.0 * bandwidth, values.max() + 3.0 * bandwidth, 400)
+    at = at if floor is None else at[at >= floor]
+    curve = norm.pdf(at[:, None], values, bandwidth).mean(axis=1)
+    if floor is not None:
+        curve += norm.pdf(at[:, None], 2.0 * floor - values, bandwidth).mean(axis=1)
+    ax.plot(at, curve, style, color=colour, label=label)
     for end in np.quantile(values, (0.025, 0.975)) if limits else ():
         ax.axvline(end, color=colour, linewidth=1.0, linestyle="--")
 

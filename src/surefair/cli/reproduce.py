@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import click
@@ -34,6 +35,7 @@ def command(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from surefair.datasets import load
     from surefair.experiments import experiments
     from surefair.experiments._run import run
     from surefair.experiments._write import write
@@ -46,7 +48,12 @@ def command(
         chosen = [known[one_of(name, tuple(known), "experiment")] for name in names] or list(known.values())
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    presets = KINDS if preset == "both" else (preset,)
+    try:
+        for data in sorted({one.data for one in chosen if not one.data.startswith("synthetic")}):
+            load(data)
+    except (FileNotFoundError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    start, presets = perf_counter(), KINDS if preset == "both" else (preset,)
     tasks = [(one, kind, repetitions or one.repetitions) for one in chosen for kind in presets]
     console, found = Console(), []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -60,12 +67,12 @@ def command(
 
             try:
                 found.append((one, kind, run(one, kind, times, seed, out / "finished", jobs, advance)))
-            except (ValueError, FileNotFoundError) as error:
-                raise click.ClickException(str(error)) from error
             except KeyboardInterrupt:
                 message = f"Stopped. Finished repetitions are in {out / 'finished'}: run the same command to go on."
                 raise click.ClickException(message) from None
     console.print(_table(found))
+    minutes, seconds = divmod(round(perf_counter() - start), 60)
+    console.print(f"{len(found)} figures in {minutes} min {seconds} s.", highlight=False)
     for path in write(found, seed, out):
         console.print(f"Written: {path}", highlight=False, soft_wrap=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from surefair import __version__
 from surefair.experiments._experiment import Experiment, Result
 from surefair.experiments._study import Study, begin
 from surefair.experiments._table import PRESETS
@@ -45,14 +45,24 @@ def run(
     advance : callable
         Told of every number of repetitions that is finished.
     """
-    study = begin(experiment.data, experiment.loss, PRESETS[preset], seed)
+    with threadpool_limits(1):  # the bits of linear algebra depend on how many threads share it
+        study = begin(experiment.data, experiment.loss, PRESETS[preset], seed)
     outcomes = list(_outcomes(experiment, study, repetitions, own(folder, experiment, study), n_jobs, advance))
-    return experiment.judge(study, outcomes)
+    with threadpool_limits(1):
+        return experiment.judge(study, outcomes)
+
+
+@cache
+def digest() -> str:
+    """Digest of the package's code, on which a repetition depends."""
+    package = Path(__file__).parents[1]
+    files = [path for path in sorted(package.rglob("*.py")) if path.parent.name != "cli" and path.stem != "plotting"]
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def own(folder: Path, experiment: Experiment, study: Study) -> Path:
     """Folder of the repetitions of this very experiment; those of other settings, or other code, are elsewhere."""
-    settings = study.setup, study.preset, study.loss, study.seed, __version__
+    settings = study.setup, study.preset, study.loss, study.seed, digest()
     return folder / f"{experiment.name}-{study.preset.name}-{sha256(repr(settings).encode()).hexdigest()[:12]}"
 
 
@@ -74,7 +84,7 @@ def _outcomes(
 
 
 def _chunk(experiment: Experiment, study: Study, repetitions: range, folder: Path) -> list[Any]:
-    """Some repetitions, on one thread: the bits of linear algebra depend on how many share it."""
+    """Some repetitions, on one thread."""
     path = folder / f"{repetitions.start}-{repetitions.stop - 1}.json"
     if path.exists():
         return [_outcome(experiment, one) for one in json.loads(path.read_text())]

@@ -7,6 +7,7 @@ draws rows from it with replacement, trains, and looks at the gap and its interv
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from surefair.intervals import rates_of
 from surefair.streams import FloatArray
 
 POPULATION = 100_000  # rows of a synthetic stream
-LOOKS = 16
+LOOKS, NAMED = 16, 1_000  # looks along the stream, and one that the paper names
 EARLIEST = 40  # the first look is after one of so many rows
 DRAWS = 4_000  # from the limit law
 REFERENCES = 500  # samples of the law, to see how far one is from it by chance
@@ -43,7 +44,7 @@ class Rows(NamedTuple):
 class Outcome(NamedTuple):
     """What a repetition saw at each look."""
 
-    gap: FloatArray  # (looks,)
+    gap: FloatArray  # (looks,); NaN where the fit or a replicate had diverged
     low: FloatArray  # (bands, looks)
     high: FloatArray  # (bands, looks)
     accuracy: float  # on D̃, at the end
@@ -65,6 +66,7 @@ class Study:
     groups: tuple[str, ...]
     star: FloatArray  # θ*
     covariance: FloatArray  # of √n(θ̄ - θ*)
+    told: dict[str, Any]  # of θ*: number of local optima, and what was warned of
 
     @property
     def title(self) -> str:
@@ -74,12 +76,13 @@ class Study:
     @property
     def rows(self) -> int:
         """Rows trained on."""
-        return self.preset.sizes.get("rows", self.setup.rows)
+        return self.preset.size(self.setup, "rows")
 
     @property
     def looks(self) -> NDArray[np.int64]:
         """Numbers of rows after which to look."""
-        return np.unique(np.geomspace(self.rows / EARLIEST, self.rows, LOOKS).round(-1).astype(np.int64))
+        looks = np.geomspace(self.rows / EARLIEST, self.rows, LOOKS).round(-1).astype(np.int64)
+        return np.unique(np.append(looks, min(NAMED, self.rows)))
 
     def classifier(self, **more: Any) -> FairClassifier:
         """Classifier of the experiment, before its first row."""
@@ -96,11 +99,11 @@ class Study:
         """Gap as the preset looks at it: signed, or its absolute value."""
         return gap if self.preset.signed else np.abs(gap)
 
-    def law(self, n: int) -> FloatArray:
-        """Draws from the limit law of what is seen after n rows."""
+    def law(self, n: int, draw: int = 0) -> FloatArray:
+        """Draws from the limit law of what is seen after n rows; others for another number ``draw``."""
         values, directions = np.linalg.eigh(self.covariance / n)
         root = directions * np.sqrt(np.maximum(values, 0.0))
-        noise = np.random.default_rng([self.seed, 3]).normal(size=(len(self.star), DRAWS))
+        noise = np.random.default_rng([self.seed, 3, draw]).normal(size=(len(self.star), DRAWS))
         return self.seen(self.gaps(self.star[:, None] + root @ noise))
 
 
@@ -112,20 +115,19 @@ def begin(data: str, loss: str, preset: Preset, seed: int) -> Study:
         found.X.to_numpy(), *(np.unique(column, return_inverse=True)[1] for column in (found.y, found.sensitive))
     )
     draw = np.random.default_rng([seed, 0])
-    sizes = (preset.sizes.get(name, getattr(setup, name)) for name in ("n_constraint", "n_evaluation"))
+    sizes = (preset.size(setup, name) for name in ("n_constraint", "n_evaluation"))
     apart, held = (population.part(draw.integers(0, len(population.y), n)) for n in sizes)
-    study = Study(setup, preset, loss, seed, population, apart, held, names, groups, np.zeros(0), np.zeros((0, 0)))
+    study = Study(setup, preset, loss, seed, population, apart, held, names, groups, np.zeros(0), np.zeros((0, 0)), {})
     shuffled = population.part(draw.permutation(len(population.y)))
-    with warnings.catch_warnings():  # what the repetitions warn of is counted
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         pilot = trained(study.classifier(n_replicates=0, random_state=seed), study, shuffled)
         optima = theory.optima(pilot, shuffled.X, shuffled.y)
         fitted = np.append(pilot.coef_[0], pilot.intercept_)
         near = [np.abs(one.theta - fitted).max() if np.isfinite(fitted).all() else one.value for one in optima]
-        covariance = theory.asymptotic_covariance if preset.signed else theory.paper_covariance
-        return replace(
-            study, star=optima[int(np.argmin(near))].theta, covariance=covariance(pilot, shuffled.X, shuffled.y)
-        )
+        covariance = getattr(theory, preset.covariance)(pilot, shuffled.X, shuffled.y)
+    told = {"local_optima": len(optima), "warned_of_optimum": names_of(caught)}
+    return replace(study, star=optima[int(np.argmin(near))].theta, covariance=covariance, told=told)
 
 
 def repeat(study: Study, repetition: int) -> Outcome:
@@ -144,10 +146,9 @@ def repeat(study: Study, repetition: int) -> Outcome:
                     held.X, held.y, sensitive_features=held.group, source=source, method=method
                 )
                 ends[:, j, i] = (found.gap_low, found.gap_high) if study.preset.signed else (found.low, found.high)
-                gap[i] = found.gap
+                gap[i] = np.nan if found.reason else found.gap
         accuracy = float(clf.score(held.X, held.y))
-    warned = sorted({one.category.__name__ for one in caught})
-    return Outcome(gap, ends[0], ends[1], accuracy, " ".join(warned))
+    return Outcome(gap, ends[0], ends[1], accuracy, names_of(caught))
 
 
 def trained(clf: FairClassifier, study: Study, rows: Rows) -> FairClassifier:
@@ -155,6 +156,17 @@ def trained(clf: FairClassifier, study: Study, rows: Rows) -> FairClassifier:
     apart = study.constraint_set
     first = {} if hasattr(clf, "classes_") else {"constraint_set": (apart.X, apart.y, apart.group), "classes": [0, 1]}
     return clf.partial_fit(rows.X, rows.y, sensitive_features=rows.group, **first)
+
+
+def shares(warned: Sequence[str]) -> dict[str, float]:
+    """Share of the repetitions in which each warning was raised."""
+    names = sorted({name for one in warned for name in one.split()})
+    return {name: float(np.mean([name in one.split() for one in warned])) for name in names}
+
+
+def names_of(caught: list[warnings.WarningMessage]) -> str:
+    """Names of what was warned of, joined by spaces."""
+    return " ".join(sorted({one.category.__name__ for one in caught}))
 
 
 def _load(data: str, seed: int) -> datasets.Dataset:

@@ -71,6 +71,8 @@ class Preset:
         Whether the gap keeps its sign; otherwise its absolute value is looked at, and its quantiles are the interval.
     bands : dict of str to str
         Sources of the intervals, and the method of each.
+    covariance, coef_method : str
+        Function of ``theory`` that gives the covariance of the limit law, and the method of ``coef_interval``.
     """
 
     name: str
@@ -79,6 +81,12 @@ class Preset:
     sizes: dict[str, int]
     signed: bool
     bands: dict[str, str]
+    covariance: str
+    coef_method: str
+
+    def size(self, setup: Setup, name: str) -> int:
+        """A size of the setup, or what replaces it."""
+        return self.sizes.get(name, int(getattr(setup, name)))
 
     def params(self, setup: Setup, loss: str) -> dict[str, Any]:
         """Parameters of the classifier."""
@@ -89,14 +97,31 @@ class Preset:
             "penalty": setup.penalty,
             "step_size": self.step_size,
             "multiplier": self.multiplier,
-            "n_replicates": self.sizes.get("n_replicates", setup.n_replicates),
+            "n_replicates": self.size(setup, "n_replicates"),
+            "n_constraint": self.size(setup, "n_constraint"),
         }
 
 
 OURS = {"n_replicates": 200, "n_evaluation": 5_000, "n_constraint": 1_000, "rows": 20_000}
 PRESETS = {
-    "paper": Preset("paper", PolynomialDecay(0.01, 0.501), "uniform", {}, False, {"training": "paper"}),
+    "paper": Preset(
+        "paper",
+        step_size=PolynomialDecay(0.01, 0.501),
+        multiplier="uniform",
+        sizes={},
+        signed=False,
+        bands={"training": "paper"},
+        covariance="paper_covariance",
+        coef_method="percentile",
+    ),
     "calibrated": Preset(
-        "calibrated", "auto", "two_point", OURS, True, {"training": "percentile", "retraining": "percentile"}
+        "calibrated",
+        step_size="auto",
+        multiplier="two_point",
+        sizes=OURS,
+        signed=True,
+        bands={"training": "percentile", "retraining": "percentile"},
+        covariance="asymptotic_covariance",
+        coef_method="basic",
     ),
 }

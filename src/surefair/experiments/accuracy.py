@@ -24,7 +24,6 @@ MODELS = ("unconstrained", "constrained")
 ZAFAR: dict[str, dict[str, tuple[float, tuple[float, float]]]] = {
     "compas": {"unconstrained": (0.678, (0.36, 0.18)), "constrained": (0.659, (0.24, 0.25))}
 }
-NEAR = 0.02  # of an accuracy on one half of COMPAS
 
 
 class Halves(NamedTuple):
@@ -67,11 +66,12 @@ def judge(study: Study, outcomes: Sequence[Halves]) -> Result:
         row |= {f"rate_{name}_zafar": theirs[1][g] if theirs else None for g, name in enumerate(study.groups)}
         rows.append(row)
     claims = []
-    for row in rows:
+    for i, row in enumerate(rows):
         if row["accuracy_zafar"] is not None:
-            found = f"{row['accuracy']:.3f} ± {row['accuracy_error']:.3f} over halves"
-            words = f"{row['model']} accuracy of {row['accuracy_zafar']:.3f} (Zafar et al., one half)"
-            claims.append(Claim(words, found, bool(abs(row["accuracy"] - row["accuracy_zafar"]) < NEAR)))
+            low, high = np.quantile(accuracy[:, i], (0.025, 0.975))
+            found = f"{row['accuracy']:.3f} ± {row['accuracy_error']:.3f}; 95 % of halves give {low:.3f} to {high:.3f}"
+            words = f"{row['model']} accuracy of {row['accuracy_zafar']:.3f} on one half (Zafar et al.)"
+            claims.append(Claim(words, found, bool(low <= row["accuracy_zafar"] <= high)))
     line = {"repetitions": R, **{f"accuracy_{row['model']}": row["accuracy"] for row in rows}}
     return Result(line, {"models": rows}, claims, lambda: draw(study, rows, accuracy))
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefair.experiments._experiment import Claim, Experiment, Result
-from surefair.experiments._study import Study, trained
+from surefair.experiments._study import Study, names_of, shares, trained
 from surefair.plotting import CoefficientDisplay
 from surefair.streams import FloatArray
 
@@ -30,19 +30,15 @@ def repeat(study: Study, repetition: int) -> Coefficients:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trained(clf, study, study.population.part(rng.integers(0, len(study.population.y), len(study.population.y))))
-        table = clf.coef_interval(method="basic" if study.preset.signed else "percentile")
-    names = " ".join(sorted({one.category.__name__ for one in caught}))
+        table = clf.coef_interval(method=study.preset.coef_method)
     estimate, low, high = (table[name].to_numpy() for name in ("estimate", "low", "high"))
-    return Coefficients(estimate, low, high, names)
+    return Coefficients(estimate, low, high, names_of(caught))
 
 
 def judge(study: Study, outcomes: Sequence[Coefficients]) -> Result:
     """One line per coefficient."""
     names = [*study.features, "intercept"]
-    fit, covered = (
-        outcomes[0],
-        np.mean([(one.low <= study.star) & (study.star <= one.high) for one in outcomes], axis=0),
-    )
+    fit, covered = outcomes[0], np.array([(one.low <= study.star) & (study.star <= one.high) for one in outcomes])
     rows = [
         {
             "feature": name,
@@ -56,12 +52,15 @@ def judge(study: Study, outcomes: Sequence[Coefficients]) -> Result:
             names, fit.estimate.tolist(), fit.low.tolist(), fit.high.tolist(), study.star.tolist(), strict=True
         )
     ]
+    rows = [*sorted(rows[:-1], key=lambda row: -abs(row["estimate"])), rows[-1]]
     significant = sum(row["excludes_zero"] for row in rows[:-1])
     line = {
         "repetitions": len(outcomes),
         "features": len(names) - 1,
         "exclude_zero": significant,
         "covered": float(covered.mean()),
+        "covered_error": float(covered.mean(axis=1).std(ddof=1) / np.sqrt(len(outcomes))),
+        "warned": shares([one.warned for one in outcomes]),
     }
     claim = Claim(
         "intervals tell which features are significant",

@@ -73,7 +73,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_others(tmp_path):
         assert (tmp_path / "a" / f"synthetic_di_log_loss-calibrated.{kind}").stat().st_size > 10_000
     page = (tmp_path / "a" / "RESULTS.md").read_text()
     assert "nan" not in page
-    assert "| intervals contain the values over repetitions |" in page
+    assert "| intervals of level 95 % contain the values over repetitions |" in page
 
     shutil.copytree(tmp_path / "a" / "finished", tmp_path / "b" / "finished")  # a run that was stopped
     for path in (tmp_path / "b").rglob("5-6.json"):

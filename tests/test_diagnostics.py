@@ -24,6 +24,7 @@ from surefair.diagnostics import (
     SmallConstraintSet,
     SmallEvaluationSet,
     StartNotForgotten,
+    StepBias,
     StepTooLarge,
     StepTooSmall,
     TimeDependence,
@@ -146,6 +147,20 @@ def test_step_too_large():
     with pytest.warns(StepTooLarge, match="diverged"):
         interval = ask(clf, DM)
     assert (interval.low, interval.high) == (0.0, 1.0)
+
+
+def test_step_bias():
+    """A few rows are far out, and does not follow the line of the others: damped steps hardly see it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 2))
+    far = rng.random(20_000) < 0.003
+    y = np.where(X[:, 0] + rng.normal(size=20_000) > 0.0, 1, -1)
+    X[far] *= 30.0
+    clf = sf.FairClassifier(None, "squared_error", random_state=0, n_replicates=100)
+    with pytest.warns(StepBias, match=r"make up for it.*more rows") as caught:
+        clf.fit(X, y).coef_interval()
+    assert len(caught) == 1
+    assert not found(clf.fit(X[~far], y[~far]).coef_interval)[0]
 
 
 def test_degenerate_replicates():

@@ -19,6 +19,7 @@ from surefair.diagnostics import (
     Diagnostic,
     StepTooLarge,
     check_alike,
+    check_bias,
     check_boundary,
     check_constraint_set,
     check_covariance,
@@ -111,6 +112,7 @@ def of_training(fit: Fit) -> list[Diagnostic]:
     held = sd <= 1e-6 * size * (sd / size).max()  # by a constraint, but for rounding
     sd, plug_in = np.where(held, 0.0, sd), np.where(held, 0.0, plug_in)
     found += check_start(bias, limit(sd, B), reach) + check_steps(off, sd, plug_in, B)
+    found = found or check_bias(off, sd, B)
     if not found and fit.traced and fit.state.k >= PATH:
         found = check_path(np.sqrt(np.maximum(np.diag(fit.scaling), 0.0) / fit.state.k), sd, B)
     return found or check_covariance(sd, plug_in, B)

@@ -46,6 +46,7 @@ DATA: dict[str, Callable[[], Any]] = {
     "Adult": lambda: sf.datasets.load_adult(data_folder()),
     "COMPAS": lambda: sf.datasets.load_compas(data_folder()),
 }
+FLOOR = 0.75  # of the picture; bars that go below are cut off
 SHADES = {"training": "#0072B2", "retraining": "#D55E00", "evaluation": "#009E73", "total": "#CC79A7"}
 MARKS = {"log_loss": ("o", -0.2), "squared_error": ("s", 0.2)}  # and where beside the number of rows
 
@@ -178,7 +179,6 @@ def draw(rows: list[dict[str, Any]]) -> Any:
         len(data), len(criteria), figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
     )
     places = sorted({row["rows"] for row in rows})
-    shown = [row[name] for row in rows for name in (*SHADES, "coef_lowest") if row[name] is not None]
     for (i, name), (j, criterion) in product(enumerate(data), enumerate(criteria)):
         ax = axes[i, j]
         ax.axhspan(0.93, 0.97, color="0.92", zorder=0)
@@ -192,7 +192,7 @@ def draw(rows: list[dict[str, Any]]) -> Any:
                 shares = [np.nan if row[source] is None else row[source] for row in some]
                 ax.plot(at + 0.08 * (k - 1.5), shares, marker, color=colour, markersize=4)
         ax.set_title(f"{name}, {criterion.replace('_', ' ')}", fontsize="small")
-        ax.set(ylim=(max(0.0, min(shown) - 0.02), 1.01), xlim=(-0.6, len(places) - 0.4))
+        ax.set(ylim=(FLOOR, 1.01), xlim=(-0.6, len(places) - 0.4))
         ax.set_xticks(range(len(places)), labels=[f"{n:,}" for n in places])
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[-1]:

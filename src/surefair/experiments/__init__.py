@@ -4,7 +4,7 @@ Every module of this folder without a leading underscore is a kind: its ``EXPERI
 knows its data, its repetition, and what to make of many of them. Adding a kind is adding one file.
 
 >>> sorted(experiments())[:3]
-['adult_coefficients', 'adult_log_loss', 'adult_squared_error']
+['adult_accuracy', 'adult_coefficients', 'adult_log_loss']
 """
 
 from __future__ import annotations

@@ -64,6 +64,7 @@ class Study:
     evaluation: Rows  # D̃
     features: tuple[str, ...]
     groups: tuple[str, ...]
+    looks: NDArray[np.int64]  # numbers of rows after which to look
     star: FloatArray  # θ*
     covariance: FloatArray  # of √n(θ̄ - θ*)
     told: dict[str, Any]  # of θ*: number of local optima, and what was warned of
@@ -77,12 +78,6 @@ class Study:
     def rows(self) -> int:
         """Rows trained on."""
         return self.preset.size(self.setup, "rows")
-
-    @property
-    def looks(self) -> NDArray[np.int64]:
-        """Numbers of rows after which to look."""
-        looks = np.geomspace(self.rows / EARLIEST, self.rows, LOOKS).round(-1).astype(np.int64)
-        return np.unique(np.append(looks, min(NAMED, self.rows)))
 
     def classifier(self, **more: Any) -> FairClassifier:
         """Classifier of the experiment, before its first row."""
@@ -117,7 +112,11 @@ def begin(data: str, loss: str, preset: Preset, seed: int) -> Study:
     draw = np.random.default_rng([seed, 0])
     sizes = (preset.size(setup, name) for name in ("n_constraint", "n_evaluation"))
     apart, held = (population.part(draw.integers(0, len(population.y), n)) for n in sizes)
-    study = Study(setup, preset, loss, seed, population, apart, held, names, groups, np.zeros(0), np.zeros((0, 0)), {})
+    n = preset.size(setup, "rows")
+    looks = np.geomspace(n / EARLIEST, n, LOOKS).round(-1).astype(np.int64)
+    looks = np.unique(np.append(looks, min(NAMED, n)))
+    fixed = setup, preset, loss, seed, population, apart, held, names, groups, looks
+    study = Study(*fixed, star=np.zeros(0), covariance=np.zeros((0, 0)), told={})
     shuffled = population.part(draw.permutation(len(population.y)))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -32,7 +32,7 @@ def panels(n: int, columns: int = 1) -> tuple[Any, Any]:
 def save(figure: Any, path: Path) -> None:
     """Write a figure as PNG and as SVG, the same bytes for the same picture, and close it."""
     with plt.rc_context({"svg.hashsalt": path.name}):
-        for kind, options in (("png", {"dpi": 110}), ("svg", {"metadata": {"Date": None}})):
+        for kind, options in (("png", {"dpi": 80}), ("svg", {"metadata": {"Date": None}})):
             with written_whole(path.with_name(f"{path.name}.{kind}")) as file:
                 figure.savefig(file, format=kind, **options)
     plt.close(figure)

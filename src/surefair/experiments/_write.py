@@ -19,7 +19,7 @@ Seed {seed}, surefair {version}. Preset *paper*: steps 0.01 k^-0.501 from 0, siz
 gap, the printed covariance. Preset *calibrated*: this package's defaults on the same problems, signed gaps, the
 corrected covariance. ± is one standard error over repetitions. *Covers others* is how often the interval of one fit
 contains the value of another, *covers optimum* how often it contains that of θ\\*. A claim that something falls is held
-against twice the standard error, one of coverage against 93 to 97 %, within chance.
+against the rank correlation with the rows, one of coverage against 93 to 97 %, within chance.
 """
 
 

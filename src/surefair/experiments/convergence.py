@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from surefair.experiments._experiment import Claim, Experiment, Result
 from surefair.experiments._study import REFERENCES, Outcome, Study, repeat, shares
@@ -14,7 +15,7 @@ from surefair.plotting import COLOURS, draw_band, draw_density, panels
 from surefair.scoring import binomial_limits, wasserstein2
 from surefair.streams import FloatArray
 
-LEVEL, BOUNDS = 0.95, (0.93, 0.97)
+LEVEL, BOUNDS, TREND = 0.95, (0.93, 0.97), -0.7
 BANDS = dict(zip(("training", "retraining"), COLOURS[2:], strict=True))
 
 
@@ -123,11 +124,14 @@ def _within(low: float, high: float) -> bool:
 
 
 def _falls(words: str, looks: list[dict[str, Any]], name: str, error: str) -> Claim:
-    """Whether a number is lower at the end than at the beginning, by more than two standard errors."""
-    first, last = looks[0], looks[-1]
-    least = min(one[name] for one in looks)
-    found = f"{first[name]:.2g} ± {first[error]:.1g} to {last[name]:.2g} ± {last[error]:.1g}, lowest {least:.2g}"
-    return Claim(words, found, bool(first[name] - last[name] > 2.0 * np.hypot(first[error], last[error])))
+    """Whether a number falls along the stream: is lower at the end, and goes down with the rows by rank correlation."""
+    values = [one[name] for one in looks]
+    trend, first, last = float(spearmanr(range(len(values)), values).statistic), looks[0], looks[-1]
+    found = (
+        f"{first[name]:.2g} ± {first[error]:.1g} to {last[name]:.2g} ± {last[error]:.1g}, "
+        f"rank correlation with rows {trend:.2f}"
+    )
+    return Claim(words, found, bool(values[-1] < values[0] and trend < TREND))
 
 
 def draw(

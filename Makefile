@@ -54,6 +54,7 @@ calibrate: .venv/installed  ## the full statistical studies; results in docs/res
 	$(BIN)/python studies/calibration.py
 	$(BIN)/python studies/sandwich.py
 	$(BIN)/python studies/classic.py
+	$(BIN)/python studies/corrections.py
 
 reproduce: .venv/installed  ## rerun the paper's experiments; figures and tables in docs/results/paper; minutes
 	$(BIN)/surefair reproduce --out docs/results/paper

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-all calibrate docs clean
+.PHONY: help demo test lint bench bench-all calibrate reproduce docs clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -54,6 +54,10 @@ calibrate: .venv/installed  ## the full statistical studies; results in docs/res
 	$(BIN)/python studies/calibration.py
 	$(BIN)/python studies/sandwich.py
 	$(BIN)/python studies/classic.py
+	$(BIN)/python studies/corrections.py
+
+reproduce: .venv/installed  ## rerun the paper's experiments; figures and tables in docs/results/paper; minutes
+	$(BIN)/surefair reproduce --out docs/results/paper
 
 docs: .venv/installed  ## the documentation, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --group docs

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-import pooch
 import pytest
 from hypothesis import HealthCheck, settings
 
-from surefair.datasets import _files
+from surefair.datasets import _files, about
 
-PLACES = (Path(__file__).parents[1].parent / "shared" / "data", Path(pooch.os_cache("surefair")))
+SHARED = Path(__file__).parents[1].parent / "shared" / "data"
+PLACES = list(dict.fromkeys(place for place in (_files.named_folder(), SHARED, _files.cache_folder()) if place))
 
 # The same examples in every run: a law that fails here fails everywhere.
 settings.register_profile(
@@ -51,9 +52,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def data_folder() -> Path:
-    """A folder that holds the real data files; tests that need it are skipped where there is none."""
-    for place in PLACES:
-        if all((place / name).is_file() for name in _files.FILES):
-            return place
-    pytest.skip(f"needs {', '.join(_files.FILES)} in one of {', '.join(map(str, PLACES))}")
+def folder_of() -> Callable[..., Path]:
+    """Give a folder that holds the files of some data sets; tests that need them are skipped where there is none."""
+
+    def folder(*names: str) -> Path:
+        files = [file for name in names for file in about(name).files]
+        for place in PLACES:
+            if all((place / file).is_file() for file in files):
+                return place
+        pytest.skip(f"needs {', '.join(files)} in one of {', '.join(map(str, PLACES))}")
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data_folder(folder_of: Callable[..., Path]) -> Path:
+    """A folder that holds the files of Adult and COMPAS."""
+    return folder_of("adult", "compas")

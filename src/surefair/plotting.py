@@ -4,24 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
+from pathlib import Path
 from typing import Any, Self
 
 import matplotlib.pyplot as plt
 import narwhals as nw
+import numpy as np
+from scipy.stats import norm
 
 from surefair.calibration import Calibration
 from surefair.criteria import get_criterion
 from surefair.estimators import FairClassifier
+from surefair.files import written_whole
 from surefair.intervals import Interval
-from surefair.streams import Batch, make_frame
+from surefair.streams import Batch, FloatArray, make_frame
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # told apart by colour-blind people, too (Okabe and Ito)
 BAND = 0.02  # around the nominal level, shaded
 
 
-def panels(n: int) -> tuple[Any, Any]:
-    """Figure with n panels one above the other, and its axes."""
-    return plt.subplots(n, figsize=(7.0, 3.2 * n), layout="constrained")
+def panels(n: int, columns: int = 1) -> tuple[Any, Any]:
+    """Figure with n panels, one above the other or in several columns, and its axes."""
+    size = (7.0, 4.2 if n == 1 else 3.2 * n) if columns == 1 else (5.2 * columns, 3.6 * (n // columns))
+    return plt.subplots(n // columns, columns, figsize=size, layout="constrained")
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure as PNG and as SVG, the same bytes for the same picture, and close it."""
+    with plt.rc_context({"svg.hashsalt": path.name}):
+        for kind, options in (("png", {"dpi": 80}), ("svg", {"metadata": {"Date": None}})):
+            with written_whole(path.with_name(f"{path.name}.{kind}")) as file:
+                figure.savefig(file, format=kind, **options)
+    plt.close(figure)
+
+
+def draw_band(ax: Any, rows: Any, low: Any, high: Any, colour: str, label: str) -> None:
+    """Draw limits along a stream as a band."""
+    ax.fill_between(rows, low, high, color=colour, alpha=0.25, linewidth=0, label=label)
+
+
+def draw_density(
+    ax: Any,
+    values: FloatArray,
+    colour: str,
+    style: str,
+    label: str,
+    bandwidth: float,
+    limits: bool = False,
+    floor: float | None = None,
+) -> None:
+    """Draw the density of some values by a normal kernel, reflected where they cannot fall below a floor.
+
+    With ``limits``, their 2.5 % and 97.5 % quantiles are vertical lines.
+    """
+    bandwidth = bandwidth or 1e-6
+    at = np.linspace(values.min() - 3.0 * bandwidth, values.max() + 3.0 * bandwidth, 400)
+    at = at if floor is None else at[at >= floor]
+    curve = norm.pdf(at[:, None], values, bandwidth).mean(axis=1)
+    if floor is not None:
+        curve += norm.pdf(at[:, None], 2.0 * floor - values, bandwidth).mean(axis=1)
+    ax.plot(at, curve, style, color=colour, label=label)
+    for end in np.quantile(values, (0.025, 0.975)) if limits else ():
+        ax.axvline(end, color=colour, linewidth=1.0, linestyle="--")
 
 
 class IntervalPathDisplay:
@@ -175,5 +219,70 @@ class CalibrationDisplay:
         ax.spines[["top", "right"]].set_visible(False)
         if alone:
             ax.figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class CoefficientDisplay:
+    """Coefficients with their intervals, one below the other.
+
+    Parameters
+    ----------
+    table : data frame or list of dict
+        With the columns feature, estimate, low, high, as ``FairClassifier.coef_interval`` returns it.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: FairClassifier, *, confidence_level: float = 0.95, method: str = "basic", ax: Any = None
+    ) -> Self:
+        """Draw the coefficients of a fit.
+
+        Parameters
+        ----------
+        estimator : FairClassifier
+            Fitted.
+        confidence_level, method
+            As in ``coef_interval``.
+        ax : matplotlib Axes, optional
+        """
+        return cls(estimator.coef_interval(confidence_level, method)).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw a dot and a line for each; those whose interval contains 0 are hollow.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+        """
+        rows = (
+            self.table if isinstance(self.table, list) else nw.from_native(self.table, eager_only=True).rows(named=True)
+        )
+        if ax is None:
+            ax = plt.subplots(figsize=(7.0, 1.2 + 0.26 * len(rows)), layout="constrained")[1]
+        ax.axvline(0.0, color="0.4", linewidth=1.0, linestyle="--")
+        for i, row in enumerate(rows):
+            clear = row["low"] > 0.0 or row["high"] < 0.0
+            ax.plot([row["low"], row["high"]], [i, i], color=COLOURS[0])
+            ax.plot(
+                row["estimate"],
+                i,
+                "o",
+                color=COLOURS[0],
+                markersize=5,
+                markerfacecolor=COLOURS[0] if clear else "white",
+            )
+        ax.set_yticks(range(len(rows)), labels=[str(row["feature"]) for row in rows])
+        ax.set(ylim=(len(rows) - 0.5, -0.5), xlabel="coefficient (hollow: 0 is in its interval)")
+        ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -169,3 +169,30 @@ def test_when_nothing_works_one_error_says_all(tmp_path, cache):
 def test_the_error_says_when_no_folder_was_named():
     with pytest.raises(FileNotFoundError, match="none was named"):
         _files.find(NAME)
+
+
+# -- Without fetching -----------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_nowhere_is_not_here_and_nobody_is_asked(offline):
+    assert _files.here(NAME) is None
+    assert not offline.asked
+
+
+def test_here_is_the_named_folder_before_the_cache(tmp_path, cache, monkeypatch, offline):
+    put(cache)
+    assert _files.here(NAME) == cache / NAME
+    monkeypatch.setenv("SUREFAIR_DATA", str(put(tmp_path / "environment")))
+    assert _files.here(NAME) == tmp_path / "environment" / NAME
+    assert not offline.asked
+
+
+def test_a_spoiled_cache_is_not_here(cache):
+    put(cache, b"half a fi")
+    assert _files.here(NAME) is None
+
+
+def test_here_refuses_another_content_in_the_named_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("SUREFAIR_DATA", str(put(tmp_path, b"something else")))
+    with pytest.raises(ValueError, match="not the expected file"):
+        _files.here(NAME)

@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 
 from surefair import datasets
+from surefair.datasets import _files
 
 
 def test_names_are_the_modules_of_the_folder():
-    assert datasets.names() == ("adult", "compas", "synthetic_di", "synthetic_dm")
+    assert datasets.names() == ("adult", "compas", "german", "synthetic_di", "synthetic_dm")
 
 
 @pytest.mark.parametrize(
@@ -45,3 +46,21 @@ def test_adding_a_data_set_is_adding_one_file(tmp_path, monkeypatch):
 def test_columns_of_a_data_set_have_one_length():
     with pytest.raises(ValueError, match="X has 2, y has 3"):
         datasets.Dataset("bad", pd.DataFrame({"a": [0.0, 1.0]}), np.arange(3), np.arange(2), "y", "z", "")
+
+
+@pytest.mark.parametrize("name", datasets.names())
+def test_what_is_known_before_is_what_is_loaded(name, folder_of):
+    known = datasets.about(name)
+    data = datasets.load(name, **({"folder": folder_of(name)} if known.files else {"n": 20}))
+    assert (data.X.shape[1], data.label, data.sensitive_name) == (known.features, known.label, known.sensitive)
+    assert known.rows == (len(data) if known.files else None)
+    assert known.source
+
+
+def test_each_file_belongs_to_one_data_set():
+    assert sorted(file for name in datasets.names() for file in datasets.about(name).files) == sorted(_files.FILES)
+
+
+def test_nothing_is_known_of_an_unknown_name():
+    with pytest.raises(ValueError, match=r"Unknown data set: 'germany'\. Did you mean 'german'"):
+        datasets.about("germany")

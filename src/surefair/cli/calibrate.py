@@ -16,7 +16,7 @@ MAX_VALUES = 100
 
 @click.command("calibrate")
 @click.argument("data", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--dataset", help="Instead of a file: adult, compas, synthetic_di or synthetic_dm.")
+@click.option("--dataset", help="Instead of a file: a name that surefair data list shows.")
 @click.option("--label", help="Column of the label; two values, of which the second in sorted order is positive.")
 @click.option("--sensitive", help="Column of the groups.")
 @click.option("--criterion", default="demographic_parity", show_default=True, help="What to enforce; none for nothing.")

@@ -1,8 +1,9 @@
-"""What a data set is: numbers to learn from, a label, a sensitive attribute, and their names."""
+"""What a data set is: numbers to learn from, a label, a sensitive attribute, their names, and what is known before."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -54,6 +55,36 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.y)
+
+
+class About(NamedTuple):
+    """What is known of a data set before it is loaded, with the loader's defaults.
+
+    Attributes
+    ----------
+    rows : int or None
+        Number of rows; None for as many as are asked for.
+    features : int
+        Number of features.
+    label, sensitive : str
+        Names of these two columns.
+    source : str
+        Where the rows come from and their licence, in a few words.
+    files : tuple of str
+        The files it is read from.
+
+    Examples
+    --------
+    >>> About(2, 1, "income", "sex", "made up").files
+    ()
+    """
+
+    rows: int | None
+    features: int
+    label: str
+    sensitive: str
+    source: str
+    files: tuple[str, ...] = ()
 
 
 def standardise(columns: pd.DataFrame) -> pd.DataFrame:

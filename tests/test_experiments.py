@@ -1,0 +1,220 @@
+"""The paper, rerun: its table, its claims, and that the same seed gives the same numbers however a run is stopped."""
+
+import json
+import shutil
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy.stats import norm
+
+import surefair as sf
+from surefair.cli import main
+from surefair.experiments import _run, _study, _table, convergence, experiments
+
+RUN = ("synthetic_di_log_loss", "--repetitions", "7", "--jobs", "1", "--quiet")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Fewer rows than in earnest."""
+    monkeypatch.setattr(_study, "POPULATION", 5_000)
+    monkeypatch.setattr(_study, "LOOKS", 4)
+    monkeypatch.setattr(_study, "DRAWS", 400)
+    monkeypatch.setattr(convergence, "REFERENCES", 50)
+    table = {name: replace(setup, rows=800, n_replicates=20) for name, setup in _table.TABLE.items()}
+    monkeypatch.setattr(_study, "TABLE", table)
+    ours = _table.OURS | {"rows": 1_000, "n_replicates": 20, "n_evaluation": 500}
+    monkeypatch.setitem(_table.PRESETS, "calibrated", replace(_table.PRESETS["calibrated"], sizes=ours))
+
+
+def reproduce(out, *arguments):
+    return CliRunner().invoke(main, ["reproduce", *arguments, "--out", str(out)])
+
+
+def results(out):
+    return json.loads((out / "results.json").read_text())
+
+
+def test_the_table_is_the_papers():
+    printed = {
+        "synthetic_di": (0.002, 0.0, 100, 100, 200, 100),
+        "adult": (0.00001, 0.0, 200, 1000, 1000, 200),
+        "synthetic_dm": (0.0, 500.0, 100, 100, 250, 100),
+        "compas": (0.0, 300.0, 200, 400, 250, 200),
+    }
+    names = ("tolerance", "penalty", "n_replicates", "n_evaluation", "n_constraint", "repetitions")
+    found = {name: tuple(getattr(setup, part) for part in names) for name, setup in _table.TABLE.items()}
+    assert found == printed
+    paper = _table.PRESETS["paper"]
+    assert (paper.step_size, paper.multiplier, paper.bands) == (
+        sf.PolynomialDecay(0.01, 0.501),
+        "uniform",
+        {"training": "paper"},
+    )
+
+
+def test_every_figure_of_the_paper_has_an_experiment():
+    figures = {f"{data}_{loss}" for data in _table.TABLE for loss in ("log_loss", "squared_error")}
+    assert set(experiments()) == figures | {
+        f"{data}_{kind}" for data in ("adult", "compas") for kind in ("accuracy", "coefficients")
+    } | {"motivation"}
+    assert next(iter(experiments())) == "motivation"
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_others(tmp_path):
+    done = reproduce(tmp_path / "a", *RUN)
+    assert done.exit_code == 0, done.output
+    found = results(tmp_path / "a")
+    assert [one["preset"] for one in found["results"]] == ["paper", "calibrated"]
+    for kind in ("png", "svg"):
+        assert (tmp_path / "a" / f"synthetic_di_log_loss-calibrated.{kind}").stat().st_size > 10_000
+    page = (tmp_path / "a" / "RESULTS.md").read_text()
+    assert "nan" not in page
+    assert "| intervals of level 95 % contain the values over repetitions |" in page
+
+    shutil.copytree(tmp_path / "a" / "finished", tmp_path / "b" / "finished")  # a run that was stopped
+    for path in (tmp_path / "b").rglob("5-6.json"):
+        path.unlink()
+    assert reproduce(tmp_path / "b", *RUN).exit_code == 0
+    for name in ("results.json", "RESULTS.md", "synthetic_di_log_loss-paper.svg", "synthetic_di_log_loss-paper.png"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+    assert reproduce(tmp_path / "c", *RUN, "--seed", "1", "--preset", "paper").exit_code == 0
+    assert results(tmp_path / "c")["results"][0]["numbers"]["w2"] != found["results"][0]["numbers"]["w2"]
+
+    assert reproduce(tmp_path / "b", "synthetic_dm_squared_error", *RUN[1:], "--preset", "paper").exit_code == 0
+    names = [(one["experiment"], one["preset"]) for one in results(tmp_path / "b")["results"]]
+    assert names == [
+        ("synthetic_di_log_loss", "paper"),
+        ("synthetic_di_log_loss", "calibrated"),
+        ("synthetic_dm_squared_error", "paper"),
+    ]
+
+
+def test_the_number_of_processes_changes_nothing(tmp_path):
+    """Repetitions come back in order, whoever ran them."""
+    one, found = experiments()["synthetic_di_log_loss"], []
+    for jobs in (1, 2):
+        result = _run.run(one, "paper", 7, 0, tmp_path / str(jobs), jobs, lambda _: None)
+        found.append(json.dumps([result.line, result.tables]))
+    assert found[0] == found[1]
+
+
+def test_fits_that_diverge_are_counted_and_no_claim_holds():
+    one = experiments()["synthetic_di_log_loss"]
+    study = _study.begin("synthetic_di", "log_loss", _table.PRESETS["paper"], 0)
+    outcomes = [one.repeat(study, repetition) for repetition in range(6)]
+    whole = one.judge(study, outcomes)
+    assert whole.line["diverged"] == 0
+    outcomes[2] = outcomes[2]._replace(gap=np.full(len(study.looks), np.nan))
+    some = one.judge(study, outcomes)
+    assert some.line["diverged"] == 1
+    assert not any(claim.held for claim in some.claims)
+    none = one.judge(study, [outcome._replace(gap=np.full(len(study.looks), np.nan)) for outcome in outcomes])
+    assert (none.claims[0].held, none.tables) == (False, {})
+
+
+def test_missing_data_are_told_before_anything_is_run(tmp_path, monkeypatch):
+    def nowhere(*_, **__):
+        raise FileNotFoundError("The data file 'adult.data' was not found.")
+
+    monkeypatch.setattr("surefair.datasets.load", nowhere)
+    done = reproduce(tmp_path, "synthetic_di_log_loss", "adult_log_loss")
+    assert done.exit_code == 1
+    assert "was not found" in done.output
+    assert not any(tmp_path.iterdir())
+
+
+def test_experiments_on_real_data(tmp_path, data_folder, monkeypatch):
+    monkeypatch.setenv("SUREFAIR_DATA", str(data_folder))
+    names = ("compas_log_loss", "compas_accuracy", "compas_coefficients", "motivation")
+    done = reproduce(tmp_path, *names, *RUN[1:])
+    assert done.exit_code == 0, done.output
+    found = results(tmp_path)["results"]
+    assert len(found) == 8
+    accuracy = next(one for one in found if (one["experiment"], one["preset"]) == ("compas_accuracy", "calibrated"))
+    assert [row["accuracy_zafar"] for row in accuracy["tables"]["models"]] == [0.678, 0.659]
+    assert all(0.6 < row["accuracy"] < 0.72 for row in accuracy["tables"]["models"])
+
+
+def test_finished_repetitions_are_not_run_again(tmp_path, monkeypatch):
+    assert reproduce(tmp_path, *RUN, "--preset", "paper").exit_code == 0
+    before = results(tmp_path)
+
+    def fail(*_):
+        raise AssertionError("a finished repetition was run again")
+
+    known = experiments()
+    known["synthetic_di_log_loss"] = replace(known["synthetic_di_log_loss"], repeat=fail)
+    monkeypatch.setattr("surefair.experiments.experiments", lambda: known)
+    assert reproduce(tmp_path, *RUN, "--preset", "paper").exit_code == 0
+    assert results(tmp_path) == before
+
+
+def test_what_another_law_finished_is_left_alone(tmp_path):
+    """Sizes are part of what a repetition is: with others, none of these serve."""
+    study = _study.begin("synthetic_di", "log_loss", _table.PRESETS["paper"], 0)
+    one = experiments()["synthetic_di_log_loss"]
+    other = replace(study, setup=replace(study.setup, rows=400))
+    assert _run.own(tmp_path, one, study) != _run.own(tmp_path, one, other)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("motivations",), "Did you mean 'motivation'"),
+        (("--jobs", "0"), "--jobs is a number of processes"),
+        (("--preset", "ours"), "'paper', 'calibrated', 'both'"),
+    ],
+)
+def test_the_command_says_what_is_wrong(tmp_path, arguments, message):
+    done = reproduce(tmp_path, *arguments)
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+    assert not any(tmp_path.iterdir())
+
+
+def test_coverage_and_scores_are_those_of_every_pair():
+    rng = np.random.default_rng(0)
+    seen, low = rng.normal(size=9), rng.normal(-1.0, 0.3, 9)
+    high, star = low + 2.0, 0.1
+    found = convergence.held(seen, low, high, star)
+    pairs = [low[i] <= seen[j] <= high[i] for i in range(9) for j in range(9) if i != j]
+    assert found["covers_others"] == pytest.approx(np.mean(pairs))
+    assert found["covers_optimum"] == pytest.approx(np.mean((low <= star) & (star <= high)))
+    scores = [sf.mean_interval_score([seen[j]], low[i], high[i], 0.05) for i in range(9) for j in range(9) if i != j]
+    assert found["score"] == pytest.approx(np.mean(scores))
+    again = []
+    for out in range(9):
+        kept = [i for i in range(9) if i != out]
+        again.append(np.mean([low[i] <= seen[j] <= high[i] for i in kept for j in kept if i != j]))
+    error = np.sqrt(8 / 9 * np.sum((again - np.mean(again)) ** 2))
+    assert found["covers_others_error"] == pytest.approx(error)
+
+
+def test_bands_of_retraining_contain_nineteen_of_twenty_other_fits_of_a_normal_law():
+    """Two fits differ by √2 standard deviations: so wide, a band around one contains 95 % of the others."""
+    seen = np.random.default_rng(0).normal(size=400)
+    half = np.sqrt(2.0) * norm.ppf(0.975)
+    found = convergence.held(seen, seen - half, seen + half, 0.0)
+    assert abs(found["covers_others"] - 0.95) < 4 * found["covers_others_error"] < 0.05
+
+
+def test_samples_of_a_law_are_within_its_reference_nineteen_times_of_twenty():
+    rng = np.random.default_rng(0)
+    law = rng.normal(size=2_000)
+    limit = convergence.by_chance(law, rng.normal(size=2_000), 50, seed=0)
+    beyond = np.mean([sf.wasserstein2(rng.normal(size=50), law) > limit for _ in range(300)])
+    assert 0.005 < beyond < 0.15
+
+
+def test_the_law_of_a_study_is_that_of_its_optimum():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        study = _study.begin("synthetic_dm", "squared_error", _table.PRESETS["calibrated"], 0)
+    far = study.law(10**12)
+    np.testing.assert_allclose(far, study.gaps(study.star[:, None])[0], atol=0.02)
+    assert study.law(100).std() > study.law(1_000).std() > far.std()

@@ -1,0 +1,91 @@
+"""The paper's figures: time of ``surefair reproduce`` beside that of a plain NumPy version, measured on a part.
+
+For each figure and preset: seconds of one repetition of ours, on one core, and of plain NumPy steps (the learner's
+``reference_step``, all replicates at once, without the trace) and plain NumPy decisions at the same looks. Plain steps
+are timed over some rows only, and both are multiplied by the paper's repetitions.
+
+    python benchmarks/reproduce.py
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from work import keep, seconds, show
+
+from surefair import covariances
+from surefair.diagnostics import Diagnostic
+from surefair.experiments import experiments
+from surefair.experiments._study import begin, repeat, trained
+from surefair.experiments._table import PRESETS
+
+ROWS, REPETITIONS = 300, 3  # that are timed
+warnings.simplefilter("ignore", Diagnostic)
+
+
+def plain_row(study: Any) -> float:
+    """Seconds of a plain NumPy step for a row."""
+    with patch.object(covariances, "fresh", lambda _: covariances.nothing()):
+        clf = trained(study.classifier(random_state=0), study, study.population.part(slice(0, 10)))
+    fit, rows = clf._fit, study.population.part(slice(10, 10 + ROWS))
+    X, y, state = fit.moved(rows.X), np.where(rows.y > 0, 1.0, -1.0), fit.state
+
+    def steps() -> None:
+        now = state
+        for x, label in zip(X, y, strict=True):
+            now = fit.learner.reference_step(now, x, label)
+
+    return seconds(steps) / ROWS
+
+
+def plain_look(study: Any) -> float:
+    """Seconds of plain NumPy decisions of all replicates on D̃, and of their gaps and quantiles."""
+    held, B = study.evaluation, study.classifier().n_replicates
+    theta = study.star[:, None] + 0.01 * np.random.default_rng(0).normal(size=(len(study.star), B))
+
+    looked_at = held.y == 0 if study.setup.criterion == "false_positive_rate" else np.ones(len(held.y), dtype=bool)
+
+    def look() -> None:
+        positive = held.X @ theta[:-1] + theta[-1] > 0.0
+        rates = [positive[looked_at & (held.group == g)].mean(axis=0) for g in (0, 1)]
+        np.quantile(rates[0] - rates[1], (0.025, 0.975))
+
+    return seconds(look) * len(study.preset.bands)
+
+
+def main() -> None:
+    """Time every figure of four panels, and the first."""
+    found = []
+    for one in experiments().values():
+        if one.repeat is not repeat:
+            continue
+        for preset in PRESETS.values():
+            study = begin(one.data, one.loss, preset, 0)
+            repeat(study, 0)  # compiles
+            ours = seconds(lambda study=study: [repeat(study, i) for i in range(REPETITIONS)]) / REPETITIONS
+            plain = study.rows * plain_row(study) + len(study.looks) * plain_look(study)
+            found.append(
+                {
+                    "experiment": one.name,
+                    "preset": preset.name,
+                    "repetitions": one.repetitions,
+                    "ours_minutes": one.repetitions * ours / 60.0,
+                    "plain_minutes": one.repetitions * plain / 60.0,
+                    "ratio": plain / ours,
+                }
+            )
+    total = {name: sum(row[name] for row in found) for name in ("ours_minutes", "plain_minutes")}
+    found.append(
+        {"experiment": "all", "preset": "both", "repetitions": sum(row["repetitions"] for row in found)}
+        | total
+        | {"ratio": total["plain_minutes"] / total["ours_minutes"]}
+    )
+    show("The paper's figures, on one core", found)
+    keep("reproduce", rows=found)
+
+
+if __name__ == "__main__":
+    main()

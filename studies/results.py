@@ -6,8 +6,6 @@ import json
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +15,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-import surefair
+from surefair.experiments import _run
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results"
 
@@ -37,12 +35,9 @@ def in_parallel(
     yield from track(found, title, total=len(items), console=console, transient=True, disable=not shown)
 
 
-@cache
 def digest() -> str:
     """Digest of the library's code, on which what was finished depends."""
-    package = Path(surefair.__file__).parent
-    files = [path for path in sorted(package.rglob("*.py")) if path.parent.name != "cli" and path.stem != "plotting"]
-    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+    return _run.digest()[:16]
 
 
 def keep(

@@ -135,7 +135,7 @@ class IntervalPathDisplay:
         for i, (colour, (name, path)) in enumerate(zip(cycle(COLOURS), self.paths.items(), strict=False)):
             low, high = [interval.low for interval in path], [interval.high for interval in path]
             if i == 0:
-                ax.fill_between(self.rows, low, high, color=colour, alpha=0.25, linewidth=0, label=f"{name} interval")
+                draw_band(ax, self.rows, low, high, colour, f"{name} interval")
                 ax.plot(self.rows, [interval.estimate for interval in path], color=colour, label="estimate")
             else:
                 ax.plot(self.rows, low, color=colour, linestyle="--", label=f"{name} interval")

@@ -350,15 +350,19 @@ def gap_law(
 
     gaps = np.zeros(0)
     if method == "sample":
-        values, directions = np.linalg.eigh(spread)
-        root = directions * np.sqrt(np.maximum(values, 0.0))
         noise = np.random.default_rng(random_state).normal(size=(len(theta), DRAWS))
-        gaps = gaps_of(theta[:, None] + root @ noise)
+        gaps = gaps_of(theta[:, None] + root(spread) @ noise)
         sd = float(gaps.std(ddof=1))
     else:
         slope = _gap_slope(rates[0], theta, spread, features, truth, rows.group[:, 0], rows.weight)
         sd = float(np.sqrt(slope @ spread @ slope))
     return GapLaw(float(gaps_of(theta[:, None])[0]), sd, gaps, int(n), criterion.name, method)
+
+
+def root(covariance: FloatArray) -> FloatArray:
+    """Matrix R with R Rᵀ = covariance, which may be singular."""
+    values, directions = np.linalg.eigh(covariance)
+    return np.asarray(directions * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _gap_slope(

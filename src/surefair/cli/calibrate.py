@@ -38,7 +38,11 @@ MAX_VALUES = 100
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything.")
 @click.option("--jobs", default=-1, show_default=True, help="Processes; -1 for one on every core.")
 @click.option(
-    "--out", default="calibration", show_default=True, type=click.Path(path_type=Path), help="Folder for the results."
+    "--out",
+    default="calibration",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the results.",
 )
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def command(
@@ -81,7 +85,7 @@ def command(
         raise click.UsageError("--jobs is a number of processes, or -1 for one on every core; received 0.")
     try:
         X, y, groups = _load(data, dataset, label, sensitive)
-        _make(out)
+        out.mkdir(parents=True, exist_ok=True)  # before anything is worked out that could not be kept
         clf = FairClassifier(
             None if criterion == "none" else criterion, loss, tolerance=tolerance, penalty=penalty, alpha=alpha,
             n_replicates=replicates, n_constraint=constraint_rows,
@@ -91,7 +95,7 @@ def command(
             confidence_level=level, metric=metric, method=method, coef_method=coef_method, random_state=seed,
             n_jobs=jobs, progress=not quiet,
         )  # fmt: skip
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from error
     console = Console()
     measured = found.settings["metric"].replace("_", " ")
@@ -162,14 +166,6 @@ def _features(table: Any, label: str, sensitive: str) -> tuple[Any, Any, Any]:
             )
     words = [name for name in X.columns if not pd.api.types.is_numeric_dtype(X[name])]
     return pd.get_dummies(X, columns=words, drop_first=True, dtype=float), table[label], table[sensitive]
-
-
-def _make(folder: Path) -> None:
-    """Make the folder for the results, before anything is worked out that could not be kept."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"{folder} cannot be a folder for results: {error.strerror}. Name another.") from error
 
 
 def _keep(found: Calibration, out: Path) -> tuple[Path, Path]:

@@ -83,11 +83,14 @@ class Study:
         """Classifier of the experiment, before its first row."""
         return FairClassifier(**self.preset.params(self.setup, self.loss) | more)
 
-    def gaps(self, theta: FloatArray, rows: Rows | None = None) -> FloatArray:
-        """Gap of models (D, R) on rows, by default D̃, shape (R,)."""
-        rows = self.evaluation if rows is None else rows
+    def rates(self, theta: FloatArray, rows: Rows) -> FloatArray:
+        """Rates of both groups of models (D, R) on rows, shape (R, 2)."""
         counts = count(theta, rows.X, rows.y, rows.group[:, None], (2,))
-        rates = rates_of(get_criterion(self.setup.criterion).rates, counts)[:, 0]
+        return rates_of(get_criterion(self.setup.criterion).rates, counts)[:, 0]
+
+    def gaps(self, theta: FloatArray) -> FloatArray:
+        """Gap of models (D, R) on D̃, shape (R,)."""
+        rates = self.rates(theta, self.evaluation)
         return np.asarray(rates[:, 0] - rates[:, 1])
 
     def seen(self, gap: FloatArray) -> FloatArray:
@@ -96,8 +99,7 @@ class Study:
 
     def law(self, n: int, draw: int = 0) -> FloatArray:
         """Draws from the limit law of what is seen after n rows; others for another number ``draw``."""
-        values, directions = np.linalg.eigh(self.covariance / n)
-        root = directions * np.sqrt(np.maximum(values, 0.0))
+        root = theory.root(self.covariance / n)
         noise = np.random.default_rng([self.seed, 3, draw]).normal(size=(len(self.star), DRAWS))
         return self.seen(self.gaps(self.star[:, None] + root @ noise))
 

@@ -18,7 +18,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Setup:
-    """One line of the paper's table, and what its text says or, in the last two, leaves open.
+    """One line of the paper's table, and what its text says or, in the last, leaves open.
 
     Attributes
     ----------

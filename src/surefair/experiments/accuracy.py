@@ -12,11 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefair.counts import count
-from surefair.criteria import get_criterion
 from surefair.experiments._experiment import Claim, Experiment, Result
 from surefair.experiments._study import Study
-from surefair.intervals import rates_of
 from surefair.plotting import COLOURS, panels
 from surefair.streams import FloatArray
 
@@ -46,9 +43,7 @@ def repeat(study: Study, repetition: int) -> Halves:
             warnings.simplefilter("ignore")
             clf.fit(train.X, train.y, sensitive_features=train.group)
         theta = np.append(clf.coef_[0], clf.intercept_)[:, None]
-        counts = count(theta, test.X, test.y, test.group[:, None], (2,))
-        accuracy[i] = clf.score(test.X, test.y)
-        rates[i] = rates_of(get_criterion(study.setup.criterion).rates, counts)[0, 0]
+        accuracy[i], rates[i] = clf.score(test.X, test.y), study.rates(theta, test)[0]
     return Halves(accuracy, rates)
 
 

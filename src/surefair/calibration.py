@@ -38,6 +38,7 @@ from surefair.intervals import (
     rates_of,
 )
 from surefair.names import one_of
+from surefair.progress import progress_bar
 from surefair.scoring import coverage, mean_interval_score
 from surefair.streams import FloatArray, as_column, as_columns, as_table, is_sparse, make_frame, same_length
 
@@ -330,7 +331,7 @@ def _solved(
         warnings.simplefilter("ignore")
         pilot.fit(X, y, sensitive_features=sensitive_features, constraint_set=population.worded(apart))
         found = theory.optima(pilot, X, y)
-    return pilot, len(found), min((one.theta for one in found), key=lambda star: np.abs(star - _theta(pilot)).max())
+    return pilot, len(found), theory.nearest(found, _theta(pilot)).theta
 
 
 def _theta(clf: FairClassifier) -> FloatArray:
@@ -431,13 +432,10 @@ class _Outcome(NamedTuple):
 def _outcomes(study: _Study, repetitions: int, n_jobs: int | None, progress: bool) -> Iterator[_Outcome]:
     """All repetitions, in order."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     size = max(1, min(CHUNK, repetitions // (4 * effective_n_jobs(n_jobs))))
     chunks = [range(low, min(low + size, repetitions)) for low in range(0, repetitions, size)]
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not (progress and console.is_terminal)) as bar:
+    with progress_bar(Console(stderr=True), progress) as bar:
         task = bar.add_task("repetitions", total=repetitions)
         parallel = Parallel(n_jobs=n_jobs, prefer="processes", batch_size=1, return_as="generator")
         for found in parallel(delayed(_chunk)(study, chunk) for chunk in chunks):

@@ -359,6 +359,11 @@ def gap_law(
     return GapLaw(float(gaps_of(theta[:, None])[0]), sd, gaps, int(n), criterion.name, method)
 
 
+def nearest(found: list[Optimum], theta: FloatArray) -> Optimum:
+    """Of several optima the one nearest to coefficients; the best, which comes first, where these diverged."""
+    return found[int(np.argmin([np.abs(one.theta - theta).max() for one in found]))]
+
+
 def root(covariance: FloatArray) -> FloatArray:
     """Matrix R with R Rᵀ = covariance, which may be singular."""
     values, directions = np.linalg.eigh(covariance)

@@ -73,10 +73,10 @@ def fetch(names: tuple[str, ...], quiet: bool) -> None:
     """
     import pooch
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from surefair import datasets
     from surefair.datasets._files import DataFileNotFoundError, find, remedy
+    from surefair.progress import progress_bar
 
     try:
         chosen = {name: datasets.about(name) for name in names or datasets.names()}
@@ -85,8 +85,7 @@ def fetch(names: tuple[str, ...], quiet: bool) -> None:
     pooch.get_logger().setLevel("WARNING")  # it would say what it is about to try
     console, missing, errors = Console(), [], []
     say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
+    with progress_bar(console, not quiet) as progress:
         bar = progress.add_task("files", total=sum(len(known.files) for known in chosen.values()))
         for name, known in chosen.items():
             if not known.files:

@@ -32,13 +32,13 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
     rates. Two classifiers see the same stream, one unconstrained and one held to demographic parity.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Table
 
     from surefair.datasets import SyntheticDI
     from surefair.diagnostics import Diagnostic
     from surefair.estimators import FairClassifier
     from surefair.intervals import SOURCES
+    from surefair.progress import progress_bar
 
     warnings.filterwarnings("ignore", category=Diagnostic)  # unconstrained, these labels are told almost without error
     console = Console()
@@ -47,8 +47,7 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
     models = {name: FairClassifier(criterion=criterion, random_state=seed) for name, criterion in MODELS.items()}
     looks: list[int] = []
     paths: Paths = {name: {source: [] for source in DRAWN} for name in models}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
+    with progress_bar(console, not quiet) as progress:
         task = progress.add_task("rows", total=rows)
         for batch in stream.batches(size=BATCH):
             if batch.first_row >= rows:

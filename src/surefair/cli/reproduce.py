@@ -33,13 +33,13 @@ def command(
     stopped goes on where it was, and the same seed gives the same numbers.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from surefair.datasets import load
     from surefair.experiments import experiments
     from surefair.experiments._run import run
     from surefair.experiments._write import write
     from surefair.names import one_of
+    from surefair.progress import progress_bar
 
     if jobs == 0:
         raise click.UsageError("--jobs is a number of processes, or -1 for one on every core; received 0.")
@@ -56,8 +56,7 @@ def command(
     start, presets = perf_counter(), KINDS if preset == "both" else (preset,)
     tasks = [(one, kind, repetitions or one.repetitions) for one in chosen for kind in presets]
     console, found = Console(), []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
+    with progress_bar(console, not quiet) as progress:
         bar = progress.add_task("repetitions", total=sum(times for *_, times in tasks))
         for one, kind, times in tasks:
             progress.update(bar, description=f"{one.name}, {kind}")

@@ -125,10 +125,9 @@ def begin(data: str, loss: str, preset: Preset, seed: int) -> Study:
         pilot = trained(study.classifier(n_replicates=0, random_state=seed), study, shuffled)
         optima = theory.optima(pilot, shuffled.X, shuffled.y)
         fitted = np.append(pilot.coef_[0], pilot.intercept_)
-        near = [np.abs(one.theta - fitted).max() if np.isfinite(fitted).all() else one.value for one in optima]
         covariance = getattr(theory, preset.covariance)(pilot, shuffled.X, shuffled.y)
     told = {"local_optima": len(optima), "warned_of_optimum": names_of(caught)}
-    return replace(study, star=optima[int(np.argmin(near))].theta, covariance=covariance, told=told)
+    return replace(study, star=theory.nearest(optima, fitted).theta, covariance=covariance, told=told)
 
 
 def repeat(study: Study, repetition: int) -> Outcome:

@@ -20,6 +20,7 @@ from surefair.intervals import Interval
 from surefair.streams import Batch, FloatArray, make_frame
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # told apart by colour-blind people, too (Okabe and Ito)
+LEGEND: Any = {"framealpha": 0.85, "edgecolor": "none"}  # readable over lines
 BAND = 0.02  # around the nominal level, shaded
 
 
@@ -149,7 +150,7 @@ class IntervalPathDisplay:
         ax.set_ylabel(f"unfairness\n({first.metric.replace('_', ' ')}{'' if ratio else ' difference'})")
         ax.set_title(f"{first.confidence_level:.0%} intervals, each for a single look", fontsize="medium")
         ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False)
+        ax.legend(**LEGEND)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

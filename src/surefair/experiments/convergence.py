@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from surefair.experiments._experiment import Claim, Experiment, Result
 from surefair.experiments._study import REFERENCES, Outcome, Study, repeat, shares
 from surefair.experiments._table import LOSSES, TABLE, TITLES
-from surefair.plotting import COLOURS, draw_band, draw_density, panels
+from surefair.plotting import COLOURS, LEGEND, draw_band, draw_density, panels
 from surefair.scoring import binomial_limits, wasserstein2
 from surefair.streams import FloatArray
 
@@ -170,7 +170,7 @@ def draw(
         score.plot(rows, scores, "o-", color=BANDS[source], markersize=3, label=f"source {source}")
     score.set(xscale="log", yscale="log", xlabel="rows seen", ylabel="mean interval score", title="(d) score")
     for ax in axes.flat:
-        ax.legend(frameon=False, fontsize="x-small")
+        ax.legend(fontsize="x-small", **LEGEND)
         ax.spines[["top", "right"]].set_visible(False)
     for ax in (distance, paths, score):
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

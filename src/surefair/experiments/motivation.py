@@ -13,7 +13,7 @@ import numpy as np
 from surefair.experiments import convergence
 from surefair.experiments._experiment import Claim, Experiment, Result
 from surefair.experiments._study import Outcome, Study, repeat
-from surefair.plotting import COLOURS, panels
+from surefair.plotting import COLOURS, LEGEND, panels
 from surefair.streams import FloatArray
 
 SHOWN = ("rows", "unfairness", "unfairness_error", "unfairness_975", "unfairness_975_error")
@@ -55,7 +55,7 @@ def draw(study: Study, seen: FloatArray, looks: list[dict[str, Any]]) -> Any:
     ax.set_title(f"{study.title}, {study.preset.name} preset", fontsize="medium")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False)
+    ax.legend(**LEGEND)
     return figure
 
 

@@ -1,27 +1,20 @@
-"""A classifier on disk: one file, written atomically, versioned, checksummed, with nothing that could run.
-
-The file is a NumPy ``.npz`` archive: plain arrays, and one array of bytes that holds a JSON text with everything else
-and the SHA-256 of each array. Going on after ``load`` gives the same bits as never having stopped.
-"""
+"""A classifier on disk, as plain arrays and JSON; after ``load`` it goes on to the same bits as had it never stopped."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from surefair.archives import Arrays, read_archive, write_archive
 from surefair.criteria import CRITERIA, get_criterion
 from surefair.diagnostics import Runs
 from surefair.encoding import Census, Groups, Levels
 from surefair.estimators import FairClassifier
-from surefair.files import written_whole
 from surefair.fits import Rows, assemble
 from surefair.learners import LEARNERS
 from surefair.schedules import PolynomialDecay
@@ -29,8 +22,6 @@ from surefair.streams import is_sparse
 
 FORMAT = "surefair.FairClassifier"
 VERSION = 5
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def save(clf: FairClassifier, path: str | os.PathLike[str]) -> None:
@@ -56,11 +47,7 @@ def save(clf: FairClassifier, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(clf, FairClassifier):
         raise TypeError(f"save takes a FairClassifier; received {type(clf).__name__}.")
-    meta, arrays = _export(clf)
-    meta |= {"format": FORMAT, "version": VERSION, "sha256": {name: _sha256(array) for name, array in arrays.items()}}
-    text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    with written_whole(path) as file:
-        np.savez(file, allow_pickle=False, meta=text, meta_sha256=np.array(_sha256(text)), **arrays)
+    write_archive(path, FORMAT, VERSION, *pack(clf))
 
 
 def load(path: str | os.PathLike[str]) -> FairClassifier:
@@ -74,35 +61,10 @@ def load(path: str | os.PathLike[str]) -> FairClassifier:
     -------
     FairClassifier
     """
-    try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays: Arrays = {name: archive[name] for name in archive.files}
-        text = arrays.pop("meta")
-        intact = str(arrays.pop("meta_sha256")) == _sha256(text)
-        meta = json.loads(text.tobytes())
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # zipfile and NumPy raise a dozen kinds for a damaged file
-        raise ValueError(f"{os.fspath(path)!r} is not a surefair file, or it is damaged.") from error
-    if meta.get("format") != FORMAT or meta.get("version") != VERSION:
-        raise ValueError(
-            f"{os.fspath(path)!r} has format {meta.get('format')!r}, version {meta.get('version')!r}; this release "
-            f"reads {FORMAT!r}, version {VERSION}. Read it with the release that wrote it, or fit afresh."
-        )
-    damaged = [name for name, digest in meta["sha256"].items() if name not in arrays or _sha256(arrays[name]) != digest]
-    if not intact or damaged:
-        raise ValueError(
-            f"{os.fspath(path)!r} is damaged: {', '.join(damaged) or 'its description'} fails its checksum."
-        )
-    return _restore(meta, arrays)
+    return unpack(*read_archive(path, FORMAT, VERSION))
 
 
-def _sha256(array: NDArray[Any]) -> str:
-    described = f"{array.dtype.str}{array.shape}".encode()
-    return hashlib.sha256(described + np.ascontiguousarray(array).tobytes()).hexdigest()
-
-
-def _export(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
+def pack(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
     """Take a classifier apart into JSON and arrays."""
     meta: dict[str, Any] = {"params": _params(clf.get_params(deep=False))}
     arrays: Arrays = {}
@@ -182,7 +144,7 @@ def _looked_up(params: dict[str, Any]) -> dict[str, Any]:
     return params | {"step_size": PolynomialDecay(**step_size) if isinstance(step_size, dict) else step_size}
 
 
-def _restore(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
+def unpack(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
     """Put a classifier together again."""
     clf = FairClassifier(**_looked_up(meta["params"]))
     if "classes" not in meta:

@@ -1,0 +1,224 @@
+"""Columns of a table become a matrix of numbers, in ways that are settled on warm-up rows and then stay as they are.
+
+A number is standardised; a missing one counts as the mean, with an indicator beside it where warm-up rows lack some. A
+category becomes indicators, the first left out; rare values, and those never seen in the warm-up rows, share one of
+their own. A column of very many values is hashed. scikit-learn's transformers do the work, on the distinct values of a
+column where it is one of words, so that a million rows of ten words cost ten words.
+
+>>> table = pa.table({"age": [20.0, 30.0, 40.0, None] * 10, "job": ["clerk", "cook", "clerk", "judge"] * 10})
+>>> features = Features.fit(table)
+>>> features.names
+('age', 'age is missing', 'job = cook', 'job = judge')
+>>> features.encode(pa.table({"age": [30.0, None], "job": ["cook", "pilot"]})).X
+array([[0., 0., 1., 0.],
+       [0., 1., 0., 0.]])
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from surefair.streams import FloatArray
+
+BoolArray = NDArray[np.bool_]
+
+MOSTLY = 0.95  # of a text column's values must be numbers for it to be one; the others' rows are then bad
+RARE = 0.005  # share of the warm-up rows below which a category has no indicator of its own
+MANY, BUCKETS = 100, 32  # values beyond which a column is hashed, and into how many features
+UNIQUE = 0.9  # share of the rows with a value of their own, beyond which a column names rows and tells nothing
+MISSING, OTHER = "(missing)", "(other)"
+
+
+class Encoded(NamedTuple):
+    """Features of some rows, and what was met on the way."""
+
+    X: FloatArray  # (n_rows, n_features)
+    bad: dict[str, BoolArray]  # rows that cannot be used, by reason
+    missing: dict[str, BoolArray]  # by column
+    unseen: dict[str, BoolArray]  # values of a category that warm-up rows do not have, by column
+
+
+class Number:
+    """A column of numbers, standardised."""
+
+    role = "number"
+
+    def __init__(self, name: str, column: pa.Array) -> None:
+        values, _ = as_numbers(column)
+        self.name, self.scaler = name, StandardScaler().fit(values[np.isfinite(values)][:, None])
+        self.flagged = bool(np.isnan(values).any())
+        self.names = (name, f"{name} is missing") if self.flagged else (name,)
+
+    def write(self, column: pa.Array, name: str, into: FloatArray, encoded: Encoded) -> None:
+        """Fill in the features of some rows, and note rows that are bad or lack the value."""
+        values, wrong = as_numbers(column)
+        infinite, missing = np.isinf(values), np.isnan(values)
+        if wrong is not None:
+            encoded.bad[f"column {name!r} holds text among numbers"] = wrong
+            missing = missing & ~wrong
+        if infinite.any():
+            encoded.bad[f"column {name!r} holds an infinite value"] = infinite
+        encoded.missing[name] = missing
+        with np.errstate(invalid="ignore"):
+            scaled = self.scaler.transform(values[:, None])[:, 0]
+        into[:, 0] = np.where(np.isfinite(scaled), scaled, 0.0)
+        if self.flagged:
+            into[:, 1] = missing
+
+
+class Category:
+    """A column of few words, each with an indicator."""
+
+    role = "category"
+
+    def __init__(self, name: str, column: pa.Array) -> None:
+        code, words = as_words(column)
+        self.encoder = OneHotEncoder(
+            drop="first", min_frequency=RARE, handle_unknown="infrequent_if_exist", sparse_output=False,
+            feature_name_combiner=lambda _, value: f"{name} = {OTHER if value == 'infrequent_sklearn' else value}",
+        ).fit(words[code][:, None])  # fmt: skip
+        self.name, self.known = name, frozenset(self.encoder.categories_[0].tolist())
+        self.names = tuple(self.encoder.get_feature_names_out([name]).tolist())
+
+    def write(self, column: pa.Array, name: str, into: FloatArray, encoded: Encoded) -> None:
+        """Fill in the features of some rows, and note values that are missing or new."""
+        code, words = as_words(column)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of words never seen before: they are counted
+            into[:] = self.encoder.transform(words[:, None])[code]
+        encoded.missing[name] = (words == MISSING)[code]
+        encoded.unseen[name] = np.array([word not in self.known and word != MISSING for word in words.tolist()])[code]
+
+
+class Hashed:
+    """A column of many words, each of which adds 1 or -1 to one of a few features."""
+
+    role = "hashed"
+
+    def __init__(self, name: str, column: pa.Array) -> None:
+        self.name, self.hasher = name, FeatureHasher(BUCKETS, input_type="string")
+        self.names = tuple(f"{name}, hash {i}" for i in range(BUCKETS))
+
+    def write(self, column: pa.Array, name: str, into: FloatArray, encoded: Encoded) -> None:
+        """Fill in the features of some rows, and note missing values."""
+        code, words = as_words(column)
+        into[:] = self.hasher.transform([[word] for word in words.tolist()]).toarray()[code]
+        encoded.missing[name] = (words == MISSING)[code]
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """How each column becomes features.
+
+    Attributes
+    ----------
+    columns : dict of str to Number, Category or Hashed
+    left_out : dict of str to str
+        Columns that are not used, and why.
+    """
+
+    columns: dict[str, Any]
+    left_out: dict[str, str]
+
+    @classmethod
+    def fit(cls, table: pa.Table, names: Sequence[str] | None = None) -> Features:
+        """Settle on an encoding of the columns named, by the look of warm-up rows."""
+        columns: dict[str, Any] = {}
+        left_out: dict[str, Any] = {}
+        for name in table.column_names if names is None else names:
+            found = _encoding(name, plain_column(table, name))
+            (left_out if isinstance(found, str) else columns)[name] = found
+        if not columns:
+            why = "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
+            raise ValueError(f"No column is left to learn from{f' ({why})' if why else ''}. Name some as features.")
+        return cls(columns, left_out)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name of each feature."""
+        return tuple(name for column in self.columns.values() for name in column.names)
+
+    def encode(self, table: pa.Table) -> Encoded:
+        """Features of rows."""
+        encoded = Encoded(np.empty((table.num_rows, len(self.names))), {}, {}, {})
+        low = 0
+        for name, column in self.columns.items():
+            high = low + len(column.names)
+            column.write(plain_column(table, name), name, encoded.X[:, low:high], encoded)
+            low = high
+        return encoded
+
+
+def _encoding(name: str, column: pa.Array) -> Number | Category | Hashed | str:
+    """Encoding of a column by its looks, or why it has none."""
+    kind, n = column.type, len(column) - column.null_count
+    if n == 0:
+        return "every value is missing"
+    if pa.types.is_temporal(kind) or pa.types.is_nested(kind) or pa.types.is_binary(kind):
+        return f"of type {kind}, which is neither number nor word"
+    if not is_text(kind):
+        values, _ = as_numbers(column)
+        finite = values[np.isfinite(values)]
+        if len(finite) == 0:
+            return "no value is finite"
+        constant = finite.min() == finite.max() and not np.isnan(values).any()
+        return f"constant, {finite[0]:g} in every row" if constant else Number(name, column)
+    values, wrong = as_numbers(column)
+    if wrong is None or wrong.sum() <= (1.0 - MOSTLY) * n:
+        return _encoding(name, pa.array(values, from_pandas=True)) if wrong is None else Number(name, column)
+    code, words = as_words(column)
+    if len(words) == 1:
+        return f"constant, {words[0]!r} in every row"
+    if len(words) > MANY:
+        return "nearly every row has a value of its own" if len(words) > UNIQUE * len(code) else Hashed(name, column)
+    return Category(name, column)
+
+
+def plain_column(table: pa.Table, name: str) -> pa.Array:
+    """Column of a table in one piece; words as text whatever their type, also those of a dictionary."""
+    column = table.column(name).combine_chunks()
+    column = column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode().cast(pa.string())
+    return column.cast(pa.string()) if is_text(column.type) and column.type != pa.string() else column
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds words."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def as_numbers(column: pa.Array) -> tuple[FloatArray, BoolArray | None]:
+    """Numbers of a column, NaN where missing or not a number, and which are the latter, if any."""
+    try:
+        numbers = column.cast(pa.float64(), safe=False)
+    except pa.ArrowInvalid:
+        code, words = as_words(column)
+        known = np.array([_number(word) for word in words.tolist()])
+        values = known[code]
+        return values, np.isnan(values) & (words != MISSING)[code]
+    return np.array(numbers.to_numpy(zero_copy_only=False)), None
+
+
+def _number(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        return np.nan
+
+
+def as_words(column: pa.Array) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Place of each row's word among the distinct ones, and these; a missing one has a word, too."""
+    column = column if is_text(column.type) else column.cast(pa.string())
+    found = pc.fill_null(column, MISSING).dictionary_encode()
+    return found.indices.to_numpy().astype(np.intp), np.asarray(found.dictionary.to_pylist(), dtype=object)

@@ -1,4 +1,4 @@
-"""A classifier on disk, as plain arrays and JSON; after ``load`` it goes on to the same bits as had it never stopped."""
+"""A classifier on disk, as plain arrays and JSON; after ``load`` it goes on to the same bits as if never stopped."""
 
 from __future__ import annotations
 

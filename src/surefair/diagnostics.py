@@ -37,63 +37,99 @@ SELDOM = 0.001  # how often a standard deviation of replicates may be off by cha
 
 
 class Diagnostic(UserWarning):
-    """What a fit or an interval warns of."""
+    """What a fit or an interval warns of.
+
+    Attributes
+    ----------
+    assumes : str
+        What an interval rests on, and this says it does not have; empty where it is not about intervals.
+    """
+
+    assumes = ""
 
 
 class TooFewReplicates(Diagnostic):
     """Fewer replicates than a quantile of the interval's level needs: use ``method="cheap"``, or more replicates."""
 
+    assumes = "There are replicates enough for the level of confidence."
+
 
 class StartNotForgotten(Diagnostic):
     """The average still leans towards where training began: train on more rows, or with ``step_size="auto"``."""
+
+    assumes = "Training has forgotten where it began."
 
 
 class StepTooSmall(Diagnostic):
     """The steps add up to too little to reach the optimum: use ``step_size="auto"``, or a larger eta0."""
 
+    assumes = "Steps are large enough to reach the optimum."
+
 
 class StepTooLarge(Diagnostic, RuntimeWarning):
     """The fit or its replicates diverge or jump about: use ``step_size="auto"``, or a smaller eta0."""
+
+    assumes = "Steps are small enough for training to settle."
 
 
 class StepBias(Diagnostic):
     """Steps leave a coefficient off by its standard deviation or more; only mirrored intervals make up for it."""
 
+    assumes = "Steps leave no coefficient off by as much as its uncertainty."
+
 
 class DegenerateReplicates(Diagnostic):
     """Replicates are alike, so that their spread says nothing: free the fit, or measure on more rows."""
+
+    assumes = "Replicates differ from each other."
 
 
 class BoundaryConstraint(Diagnostic):
     """The optimum touches a constraint that hardly holds it back: its law is not normal. Change the tolerance."""
 
+    assumes = "The constraint clearly holds the model back, or clearly does not."
+
 
 class SmallConstraintSet(Diagnostic):
     """The constraint set has few rows of a group: the constraint is met there by chance. Pass a larger one."""
+
+    assumes = "The constraint set has enough rows of every group."
 
 
 class SmallEvaluationSet(Diagnostic):
     """The evaluation rows hold few of a group, or of a decision in it: limits are exact, and wide. Pass more rows."""
 
+    assumes = "The evaluation rows hold enough of every group and decision."
+
 
 class SeparableData(Diagnostic):
     """The labels can be told (almost) without error: coefficients grow for ever. Raise ``alpha``."""
+
+    assumes = "The labels cannot be told without error."
 
 
 class FewRowsNearBoundary(Diagnostic):
     """Replicates disagree about hardly any kind of evaluation row, so that the gap moves in jumps."""
 
+    assumes = "Enough kinds of evaluation rows lie near the decision boundary."
+
 
 class TimeDependence(Diagnostic):
     """Labels or groups come in clumps, or the fit drifts along the stream: shuffle the rows."""
+
+    assumes = "Rows come in no order that matters."
 
 
 class ChanceConstraint(Diagnostic):
     """The constraint set does not show that groups differ: what is held back is chance, and costs accuracy."""
 
+    assumes = "Groups differ in ways that are more than chance."
+
 
 class CovarianceDisagreement(Diagnostic):
     """Replicates and theory give different standard deviations: train on more rows."""
+
+    assumes = "Replicates spread as theory says."
 
 
 class PathTooShort(Diagnostic):
@@ -106,6 +142,11 @@ class LocalOptima(Diagnostic):
 
 class StoppedEarly(Diagnostic):
     """The solver ran out of steps before it reached an optimum."""
+
+
+def assumptions() -> list[type[Diagnostic]]:
+    """Each kind of warning that is about something intervals rest on."""
+    return [kind for kind in Diagnostic.__subclasses__() if kind.assumes]
 
 
 def issue(found: Iterable[Diagnostic], stacklevel: int) -> tuple[str, ...]:

@@ -1,17 +1,19 @@
 """Columns of a table become a matrix of numbers, in ways that are settled on warm-up rows and then stay as they are.
 
 A number is standardised; a missing one counts as the mean, with an indicator beside it where warm-up rows lack some. A
-category becomes indicators, the first left out; rare values, and those never seen in the warm-up rows, share one of
-their own. A column of very many values is hashed. scikit-learn's transformers do the work, on the distinct values of a
-column where it is one of words, so that a million rows of ten words cost ten words.
+category becomes indicators, the commonest left out; rare values share one, and so do those never seen in the warm-up
+rows. (An indicator of a handful of rows, all of one label, would serve to meet a constraint on average scores at no
+cost, with a huge coefficient and hardly a decision changed.) A column of very many values is hashed. A feature that
+follows from those before it is left out: its coefficient could be anything. scikit-learn's transformers do the work, on
+the distinct values of a column where it is one of words, so that a million rows of ten words cost ten words.
 
 >>> table = pa.table({"age": [20.0, 30.0, 40.0, None] * 10, "job": ["clerk", "cook", "clerk", "judge"] * 10})
 >>> features = Features.fit(table)
 >>> features.names
-('age', 'age is missing', 'job = cook', 'job = judge')
+('age', 'age is missing', 'job = cook')
 >>> features.encode(pa.table({"age": [30.0, None], "job": ["cook", "pilot"]})).X
-array([[0., 0., 1., 0.],
-       [0., 1., 0., 0.]])
+array([[0., 0., 1.],
+       [0., 1., 0.]])
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ from surefair.streams import FloatArray
 BoolArray = NDArray[np.bool_]
 
 MOSTLY = 0.95  # of a text column's values must be numbers for it to be one; the others' rows are then bad
-RARE = 0.005  # share of the warm-up rows below which a category has no indicator of its own
+RARE = 0.01  # share of the warm-up rows below which there is no indicator
 MANY, BUCKETS = 100, 32  # values beyond which a column is hashed, and into how many features
+FOLLOWS = 0.01  # share of a feature's variance that others leave, below which it follows from them
 UNIQUE = 0.9  # share of the rows with a value of their own, beyond which a column names rows and tells nothing
 MISSING, OTHER = "(missing)", "(other)"
 
@@ -83,8 +86,13 @@ class Category:
 
     def __init__(self, name: str, column: pa.Array) -> None:
         code, words = as_words(column)
+        share = np.bincount(code) / len(code)
+        tail = np.cumsum(np.sort(share))  # the rare together, with as many more as make a bucket that is not rare
+        rare = max(int((share < RARE).sum()), 1 + int((tail < RARE).sum())) if share.min() < RARE else 0
+        kept = max(len(share) - rare, 1)
         self.encoder = OneHotEncoder(
-            drop="first", min_frequency=RARE, handle_unknown="infrequent_if_exist", sparse_output=False,
+            drop=[words[share.argmax()]], max_categories=kept + 1 if rare else None,
+            handle_unknown="infrequent_if_exist", sparse_output=False,
             feature_name_combiner=lambda _, value: f"{name} = {OTHER if value == 'infrequent_sklearn' else value}",
         ).fit(words[code][:, None])  # fmt: skip
         self.name, self.known = name, frozenset(self.encoder.categories_[0].tolist())
@@ -125,10 +133,13 @@ class Features:
     columns : dict of str to Number, Category or Hashed
     left_out : dict of str to str
         Columns that are not used, and why.
+    kept : dict of str to ndarray of bool
+        Of each column's features, those that do not follow from features before.
     """
 
     columns: dict[str, Any]
     left_out: dict[str, str]
+    kept: dict[str, BoolArray]
 
     @classmethod
     def fit(cls, table: pa.Table, names: Sequence[str] | None = None) -> Features:
@@ -141,22 +152,43 @@ class Features:
         if not columns:
             why = "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
             raise ValueError(f"No column is left to learn from{f' ({why})' if why else ''}. Name some as features.")
-        return cls(columns, left_out)
+        whole = cls(columns, left_out, {name: np.ones(len(column.names), bool) for name, column in columns.items()})
+        sizes = np.cumsum([len(column.names) for column in columns.values()])[:-1]
+        kept = np.split(_independent(whole.encode(table).X), sizes)
+        return cls(columns, left_out, dict(zip(columns, kept, strict=True)))
 
     @property
     def names(self) -> tuple[str, ...]:
         """Name of each feature."""
-        return tuple(name for column in self.columns.values() for name in column.names)
+        return tuple(
+            name
+            for key, column in self.columns.items()
+            for name, kept in zip(column.names, self.kept[key], strict=True)
+            if kept
+        )
 
     def encode(self, table: pa.Table) -> Encoded:
         """Features of rows."""
-        encoded = Encoded(np.empty((table.num_rows, len(self.names))), {}, {}, {})
-        low = 0
-        for name, column in self.columns.items():
-            high = low + len(column.names)
-            column.write(plain_column(table, name), name, encoded.X[:, low:high], encoded)
-            low = high
-        return encoded
+        sizes = [len(column.names) for column in self.columns.values()]
+        encoded = Encoded(np.empty((table.num_rows, sum(sizes))), {}, {}, {})
+        places = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+        for place, (name, column) in zip(places, self.columns.items(), strict=True):
+            column.write(plain_column(table, name), name, encoded.X[:, place[0] : place[-1] + 1], encoded)
+        kept = np.concatenate([*self.kept.values()])
+        return encoded if kept.all() else encoded._replace(X=encoded.X[:, kept])
+
+
+def _independent(X: FloatArray) -> BoolArray:
+    """Which columns do not follow, linearly, from those before them and a constant."""
+    Z = X - X.mean(axis=0)
+    spread = np.sqrt(np.mean(Z**2, axis=0))
+    kept, C = spread > 0.0, (Z / np.where(spread > 0.0, spread, 1.0)).T
+    C = C @ C.T / C.shape[1]  # correlations, from which those kept are swept out one by one
+    for j in range(len(C)):
+        kept[j] = kept[j] and C[j, j] > FOLLOWS
+        if kept[j]:
+            C = C - np.outer(C[:, j], C[j]) / C[j, j]
+    return np.asarray(kept)
 
 
 def _encoding(name: str, column: pa.Array) -> Number | Category | Hashed | str:

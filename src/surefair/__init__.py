@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair import datasets, scoring, theory
     from surefair import diagnostics as diagnostics
     from surefair import plotting as plotting
+    from surefair.auditing import audit, resume
+    from surefair.audits import Audit
     from surefair.calibration import Calibration, calibrate
     from surefair.checkpoints import load, save
     from surefair.criteria import CRITERIA, Criterion
@@ -25,16 +27,19 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CRITERIA",
+    "Audit",
     "Calibration",
     "Criterion",
     "FairClassifier",
     "Interval",
     "PolynomialDecay",
+    "audit",
     "calibrate",
     "datasets",
     "fairness_interval",
     "load",
     "mean_interval_score",
+    "resume",
     "save",
     "scoring",
     "theory",
@@ -44,16 +49,19 @@ __all__ = [
 # Where each name is. A module is imported when one of its names is first asked for: scikit-learn, SciPy, pandas and
 # numba together take more than a second, and `surefair --help` needs none of them.
 _HOME = {
+    "Audit": "surefair.audits",
     "CRITERIA": "surefair.criteria",
     "Calibration": "surefair.calibration",
     "Criterion": "surefair.criteria",
     "FairClassifier": "surefair.estimators",
     "Interval": "surefair.intervals",
     "PolynomialDecay": "surefair.schedules",
+    "audit": "surefair.auditing",
     "calibrate": "surefair.calibration",
     "fairness_interval": "surefair.intervals",
     "load": "surefair.checkpoints",
     "mean_interval_score": "surefair.scoring",
+    "resume": "surefair.auditing",
     "save": "surefair.checkpoints",
     "wasserstein2": "surefair.scoring",
 }

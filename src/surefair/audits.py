@@ -1,24 +1,134 @@
-"""What an audit found: plain values, the same before and after a trip through JSON.
+"""What an audit is asked for, and what it found: plain values, the same before and after a trip through JSON.
 
-The JSON is described by ``audit.schema.json`` beside this file; ``VERSION`` counts its incompatible changes.
+The JSON of what was found is described by ``audit.schema.json`` beside this file; ``VERSION`` counts its incompatible
+changes.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
+from surefair.criteria import CRITERIA
 from surefair.files import written_whole
+from surefair.intervals import check_level, get_metric
+from surefair.names import one_of
 from surefair.streams import make_frame
 
 FORMAT = "surefair.Audit"
 VERSION = 1
 
 WITHIN, VIOLATES, UNDECIDED = "within margin", "violates margin", "not enough evidence"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What an audit is asked for.
+
+    Attributes
+    ----------
+    label : str
+        Column of the label, of two values.
+    sensitive : tuple of str
+        Columns of the groups. They are no features, unless ``include_sensitive``.
+    criterion : str or None
+        What the constrained model is held to.
+    metrics : tuple of str
+        What the verdict and the path along the stream are about; by default the criterion. All criteria are measured.
+    margin : float or None
+        The largest acceptable gap; of a ratio the least acceptable.
+    positive : str or None
+        The positive label; by default the second in sorted order.
+    features : tuple of str or None
+        Columns to learn from; by default all but those with another role.
+    drop : tuple of str
+        Columns not to learn from.
+    weights : str or None
+        Column of sample weights.
+    split_by : str or None
+        Column whose equal values stay on one side, of training, constraint set and evaluation.
+    include_sensitive : bool
+        Whether to learn from the sensitive columns, too.
+    keep_order : bool
+        Whether training takes rows in the order of the data.
+    names : tuple of str or None
+        Of the columns of a CSV file without a header.
+    delimiter, encoding : str
+        Of a CSV file.
+    max_bad_rows : int
+        Rows that cannot be used, beyond which the audit stops.
+    confidence_level, loss, tolerance, penalty, alpha, n_replicates, random_state
+        As in ``FairClassifier``.
+    n_constraint : int or None
+        Rows in the constraint set; by default 100 for each feature, from 1,000 to 5,000, and at most a fifth of the
+        first rows.
+    """
+
+    label: str
+    sensitive: tuple[str, ...]
+    criterion: str | None = "demographic_parity"
+    metrics: tuple[str, ...] = ()
+    margin: float | None = None
+    positive: str | None = None
+    features: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    weights: str | None = None
+    split_by: str | None = None
+    include_sensitive: bool = False
+    keep_order: bool = False
+    names: tuple[str, ...] | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    max_bad_rows: int = 100
+    confidence_level: float = 0.95
+    loss: str = "log_loss"
+    tolerance: float = 0.0
+    penalty: float = 1.0
+    alpha: float = 0.01
+    n_replicates: int = 200
+    n_constraint: int | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("sensitive", "metrics", "features", "drop", "names"):
+            value = getattr(self, name)
+            as_tuple = (value,) if isinstance(value, str) else value if value is None else tuple(value)
+            object.__setattr__(self, name, as_tuple)
+        if not self.sensitive:
+            raise ValueError("Name at least one sensitive column.")
+        if self.criterion is not None:
+            one_of(self.criterion, CRITERIA, "criterion")
+        for metric in self.metrics:
+            get_metric(metric)
+        check_level(self.confidence_level)
+        if self.margin is not None and not 0.0 < self.margin < 1.0:
+            raise ValueError(f"margin must lie strictly between 0 and 1, for example 0.05; received {self.margin!r}.")
+        if self.positive is not None:
+            object.__setattr__(self, "positive", str(self.positive))
+        roles = [self.label, *self.sensitive, *(name for name in (self.weights,) if name)]
+        if twice := [name for name, n in Counter(roles).items() if n > 1]:
+            raise ValueError(
+                f"Column {twice[0]!r} has two roles. Label, sensitive columns and weights are different ones."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, ready for JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """Metrics that the verdict is about."""
+        return self.metrics or (self.criterion or "demographic_parity",)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """All metrics, those judged first."""
+        return (*self.judged, *(name for name in CRITERIA if name not in self.judged))
 
 
 @dataclass(frozen=True)
@@ -124,7 +234,7 @@ class Audit:
         raise KeyError(f"No interval of {metric!r}, source {source!r}. Metrics: {', '.join(known)}.")
 
     def to_frame(self) -> Any:
-        """One row for each model, metric and source: unfairness with its interval, and the pair with the largest gap."""
+        """One row for each model, metric and source: unfairness with its interval, and the pair that differs most."""
         rows = [{"model": model["name"]} | found for model in self.models for found in model["intervals"]]
         names = ("model", "metric", "source", "estimate", "low", "high", "gap", "gap_low", "gap_high")
         table = {name: [row[name] for row in rows] for name in names}

@@ -17,3 +17,22 @@ def progress_bar(console: Any, shown: bool = True) -> Any:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
+
+
+def rows_bar(console: Any, shown: bool = True) -> Any:
+    """Progress bar of rows, with rows per second; their number need not be known.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+    shown : bool
+    """
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rows(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.completed:,.0f}" + (f", {task.speed:,.0f}/s" if task.speed else ""))
+
+    columns = (TextColumn("{task.description}"), BarColumn(), Rows(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))

@@ -19,4 +19,5 @@ def main() -> None:
 
 
 for found in pkgutil.iter_modules(__path__):
-    main.add_command(importlib.import_module(f"{__name__}.{found.name}").command)
+    if not found.name.startswith("_"):
+        main.add_command(importlib.import_module(f"{__name__}.{found.name}").command)

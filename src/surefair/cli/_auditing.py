@@ -1,0 +1,181 @@
+"""What ``audit`` and ``resume`` share: running with a progress bar, Ctrl-C, the table, the files, the exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from surefair.auditing import Running
+    from surefair.audits import Audit
+
+EXIT_CODES = {None: 0, "within margin": 0, "violates margin": 3, "not enough evidence": 4}
+STOPPED = 130  # as of any program that Ctrl-C ends
+
+out_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--out",
+    default="audit",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for audit.json and report.html.",
+)
+
+
+def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of how the work is done."""
+    for option in (
+        click.option("--verbose", is_flag=True, help="All metrics, columns and assumptions in the terminal, too."),
+        click.option("--quiet", is_flag=True, help="No progress bar and no table."),
+        click.option("--jobs", default=-1, show_default=True, help="Threads; -1 for one on every core."),
+        click.option("--every-rows", type=click.IntRange(min=1), help="A checkpoint after so many rows, instead."),
+        click.option("--every-seconds", default=60.0, show_default=True, help="A checkpoint after so many seconds."),
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def failures_told() -> Iterator[None]:
+    """Turn what goes wrong into one clear line and exit code 1."""
+    try:
+        yield
+    except (ValueError, OSError, MemoryError) as error:
+        raise click.ClickException(str(error) or type(error).__name__) from error
+
+
+def conclude(
+    running: Running,
+    out: Path,
+    checkpoint: Path | None,
+    every_seconds: float,
+    every_rows: int | None,
+    jobs: int,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Run to the end or to Ctrl-C, show and write what was found, and exit with the verdict's code."""
+    from rich.console import Console
+
+    from surefair.report import write_report
+
+    if jobs == 0:
+        raise click.UsageError("--jobs is a number of threads, or -1 for one on every core; received 0.")
+    console = Console()
+    with interruptible(console) as stop, shown(running, Console(stderr=True), not quiet) as progress:
+        found = running.run(
+            checkpoint=checkpoint, seconds=every_seconds, every=every_rows, n_jobs=jobs, progress=progress, stop=stop
+        )
+    if not quiet:
+        tell(found, console, verbose)
+    found.to_json(out / "audit.json")
+    write_report(found, out / "report.html")
+    for name in ("audit.json", "report.html"):
+        console.print(f"Written: {out / name}", highlight=False, soft_wrap=True, markup=False)
+    if not found.complete:
+        going_on = f"surefair resume {checkpoint}" if checkpoint else "without --checkpoint, it cannot be gone on with"
+        console.print(f"Stopped after {running.read:,} rows: {going_on}", highlight=False, soft_wrap=True, markup=False)
+        sys.exit(STOPPED)
+    sys.exit(EXIT_CODES[found.verdict])
+
+
+@contextmanager
+def interruptible(console: Console) -> Iterator[Callable[[], bool]]:
+    """Let a first Ctrl-C finish the chunk; a second one ends the program at once."""
+    asked = False
+
+    def ask(*_: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        console.print("Stopping after these rows; Ctrl-C again to stop at once.", highlight=False)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def shown(running: Running, console: Console, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """Progress bar with rows per second and time left, where there is a terminal."""
+    from surefair.progress import rows_bar
+
+    with rows_bar(console, wanted) as bar:
+        source, task = running.source, bar.add_task("rows", total=running.source.n_rows)
+
+        def advance(rows: int) -> None:
+            share = source.position()
+            total = source.n_rows or (round(rows / share) if share else None)  # of CSV, from the bytes so far
+            bar.update(task, completed=rows, total=total)
+
+        yield advance
+
+
+def tell(found: Audit, console: Console, verbose: bool) -> None:
+    """Show what was found as tables and sentences."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    level = f"{100.0 * found.settings['confidence_level']:g} %"
+    console.print(found.sentence, highlight=False, markup=False)
+    table = Table(title=f"Unfairness on {found.rows['evaluation']:,} rows held out: {level} intervals, source total")
+    table.add_column("metric", overflow="fold")
+    for model in found.models:
+        table.add_column(model["name"], justify="right", no_wrap=True)
+    for metric in dict.fromkeys(one["metric"] for one in found.models[0]["intervals"]):
+        limits = (found.interval(metric, "total", model["name"]) for model in found.models)
+        table.add_row(metric.replace("_", " "), *map(_limits, limits))
+    table.add_section()
+    table.add_row("accuracy", *(_limits(model["accuracy"]) for model in found.models))
+    console.print(table)
+    rows = ", ".join(
+        f"{found.rows[name]:,} {name.replace('_', ' ')}" for name in ("training", "constraint", "evaluation")
+    )
+    aside = f", {found.rows['set_aside']:,} set aside" if found.rows["set_aside"] else ""
+    console.print(f"Rows: {found.rows['read']:,} read; {rows}{aside}.", highlight=False)
+    for one in found.rows["bad"]:
+        console.print(
+            f"Not used: {one['count']:,} rows with {one['reason']}, first: {one['first']}.",
+            highlight=False,
+            markup=False,
+        )
+    doubts = [one for one in found.assumptions if not one["held"]]
+    for one in doubts:
+        console.print(f"[yellow]Not so:[/yellow] {escape(one['assumes'])} ({one['name']})", highlight=False)
+        if verbose:
+            for message in one["messages"]:
+                console.print(f"  {message}", highlight=False, markup=False)
+    if verbose:
+        _tell_more(found, console)
+    if found.verdict is not None:
+        console.print(f"[bold]{escape(found.verdict)}[/bold]", highlight=False)
+
+
+def _tell_more(found: Audit, console: Console) -> None:
+    """Groups and columns, as tables."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    for title, rows in (("Groups", found.groups), ("Columns", found.columns)):
+        table = Table(title=title)
+        for heading in rows[0]:
+            table.add_column(heading.replace("_", " "), overflow="fold")
+        for row in rows:
+            table.add_row(*(escape(f"{value:,}" if type(value) is int else str(value)) for value in row.values()))
+        console.print(table)
+
+
+def _limits(one: dict[str, Any]) -> str:
+    """Write an estimate with its interval."""
+    numbers = ("?" if one[name] is None else f"{one[name]:.3f}" for name in ("estimate", "low", "high"))
+    return "{} ({} to {})".format(*numbers)

@@ -61,6 +61,7 @@ reproduce: .venv/installed  ## rerun the paper's experiments; figures and tables
 
 docs: .venv/installed  ## the documentation, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --group docs
+	$(BIN)/python docs/pictures.py
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:  ## remove what the other targets made

@@ -14,7 +14,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from surefair import reading
+from surefair import delimited, reading
 from surefair.reading import MISSING, BadRows, DataFile, TooManyBadRows, open_source
 
 N = 103
@@ -89,14 +89,14 @@ FORMS["zst"] = lambda d: saved(lambda t, p: p.write_bytes(zstd(csv_bytes(t))), d
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("size", "start"), [(1, 0), (7, 0), (7, 3), (40, 2), (51, 2), (103, 0), (103, 1), (500, 0)])
-def test_tables_are_the_same_whatever_the_form_of_the_data(tmp_path, monkeypatch, form, size, start):
+@pytest.mark.parametrize("size", [1, 7, 40, 51, 103, 500])
+def test_tables_are_the_same_whatever_the_form_of_the_data(tmp_path, monkeypatch, form, size):
     monkeypatch.setattr(reading, "_BATCH", 13)
-    monkeypatch.setattr(reading, "_BLOCK", 128)
+    monkeypatch.setattr(delimited, "_BLOCK", 128)
     source = opened(FORMS[form](tmp_path))
-    tables = list(source.tables(size, start=start))
-    assert [len(table) for table in tables] == [len(TABLE.slice(low, size)) for low in range(start * size, N, size)]
-    assert [row for table in tables for row in table.to_pylist()] == TABLE.slice(start * size).to_pylist()
+    tables = list(source.tables(size))
+    assert [len(table) for table in tables] == [len(TABLE.slice(low, size)) for low in range(0, N, size)]
+    assert [row for table in tables for row in table.to_pylist()] == TABLE.to_pylist()
     assert all(column.num_chunks == 1 for table in tables for column in table.columns)
     assert source.n_rows == N
     assert source.schema.names == TABLE.column_names
@@ -131,7 +131,7 @@ def test_checksums_and_sizes_are_those_of_the_bytes(tmp_path, form):
 
 @pytest.mark.parametrize("form", ["csv", "gz", "folder of csv"])
 def test_position_goes_from_0_to_1(tmp_path, monkeypatch, form):
-    monkeypatch.setattr(reading, "_BLOCK", 128)
+    monkeypatch.setattr(delimited, "_BLOCK", 128)
     source = opened(FORMS[form](tmp_path))
     assert source.position() == 0.0
     seen = [source.position() for _ in source.tables(10)]
@@ -225,13 +225,12 @@ def test_ends_of_lines(newline):
 
 
 @pytest.mark.parametrize("block", [64, 100, 1000, 1 << 20])
-@pytest.mark.parametrize("start", [0, 3])
-def test_bad_rows_are_counted_alike_whatever_the_blocks(monkeypatch, block, start):
-    monkeypatch.setattr(reading, "_BLOCK", block)
+def test_bad_rows_are_counted_alike_whatever_the_blocks(monkeypatch, block):
+    monkeypatch.setattr(delimited, "_BLOCK", block)
     lines = ["9,9,9" if i % 50 == 49 else "7" if i % 20 == 3 or i < 45 else f"{i},x" for i in range(400)]
     bad = BadRows(1000)
-    found = rows(open_source(io.BytesIO("\n".join(["a,b", *lines]).encode()), bad=bad), size=30, start=start)
-    assert [row["a"] for row in found] == [line[:-2] for line in lines if line.endswith(",x")][start * 30 :]
+    found = rows(open_source(io.BytesIO("\n".join(["a,b", *lines]).encode()), bad=bad), size=30)
+    assert [row["a"] for row in found] == [line[:-2] for line in lines if line.endswith(",x")]
     few = sum(line == "7" for line in lines)
     assert bad.to_dict() == [
         {"reason": "too few fields", "count": few, "first": "line 2: '7'"},
@@ -276,9 +275,48 @@ def test_lines_are_those_of_the_file_whatever_comes_before():
     assert bad.to_dict() == [{"reason": "too few fields", "count": 1, "first": "line 9: '7'"}]
 
 
+@pytest.mark.parametrize("header", ["a,a,a", "a, a", "a,a,a.1", "a.1,a,a", "a,a,a.1,a.1", "b,a,b,a"])
+def test_names_that_a_header_repeats_are_numbered_as_in_pandas(header):
+    data = f"{header}\n{header}\n".encode()
+    source = opened(io.BytesIO(data))
+    assert source.schema.names == list(pd.read_csv(io.BytesIO(data), skipinitialspace=True).columns)
+    assert [list(row.values()) for row in rows(source)] == [header.replace(" ", "").split(",")]
+
+
+def test_repeated_names_are_refused_where_they_are_no_header(tmp_path):
+    twice = pa.table([["1"], ["2"]], names=["a", "a"])
+    pq.write_table(twice, tmp_path / "rows.parquet")
+    for data in (tmp_path / "rows.parquet", twice):
+        with pytest.raises(ValueError, match=r"two columns 'a'|Every column needs a name of its own"):
+            opened(data)
+
+
+@pytest.mark.parametrize("block", [24, 61, 1 << 20])
+@pytest.mark.parametrize("delimiter", [",", "|", "^"])
+def test_a_quote_after_a_space_begins_a_quoted_field(monkeypatch, block, delimiter):
+    monkeypatch.setattr(delimited, "_BLOCK", block)
+    values = ["a, b", 'say "x", "y"', "two\nlines | ^", ' "inside"', "1"] * 9
+    fields = ('"' + value.replace('"', '""') + '"' for value in values)
+    data = f' "k, 1"{delimiter}  "v"\n' + "".join(f"{i}{delimiter} {field} \n" for i, field in enumerate(fields))
+    source = opened(io.BytesIO(data.encode()), delimiter=delimiter)
+    assert rows(source) == [{"k, 1": str(i), "v": value.strip()} for i, value in enumerate(values)]
+
+
+def test_spaces_that_are_delimiters_are_kept():
+    found = rows(opened(io.BytesIO(b'a b c\n1  "x y"\n'), delimiter=" "))
+    assert found == [{"a": "1", "b": None, "c": "x y"}]
+
+
+def test_lines_are_counted_whichever_way_they_end():
+    for newline in ("\n", "\r\n", "\r"):
+        bad = BadRows(1)
+        rows(open_source(io.BytesIO('a,b\n1, "2\n3"\n4\n5,6\n'.replace("\n", newline).encode()), bad=bad))
+        assert bad.to_dict()[0]["first"] == "line 4: '4'"
+
+
 @pytest.mark.parametrize("block", [16, 61, 1 << 20])
 def test_quotes_inside_fields_that_are_not_quoted(monkeypatch, block):
-    monkeypatch.setattr(reading, "_BLOCK", block)
+    monkeypatch.setattr(delimited, "_BLOCK", block)
     data = "a,b\n" + "".join(f'{i}" pipe,{i}\n' if i % 7 == 0 else f'{i},"x\n{i}"\n' for i in range(50))
     found = rows(opened(io.BytesIO(data.encode())))
     assert [row["a"] for row in found] == [f'{i}" pipe' if i % 7 == 0 else str(i) for i in range(50)]
@@ -317,7 +355,6 @@ BROKEN_CSV = {
     "cut inside a character": (b"a,b\n1,2\n3,\xc3", r"not in the encoding 'utf-8': byte 0xc3 in line 3"),
     "semicolons": (b"a;b\n1;2\n", r"Pass delimiter=';' \(--delimiter\)"),
     "tabs": (b"a\tb\n1\t2\n", r"Pass delimiter='\\t' \(--delimiter\)"),
-    "two columns of a name": (b"a, a\n1,2\n", "rows.csv has two columns 'a'"),
     "a column without a name": (b"a, ,b\n1,2,3\n", "Column 2 of rows.csv has no name"),
     "Parquet": (b"PAR1\x00\xff", "rows.csv holds Parquet data, and CSV is expected"),
     "gzip": (CUT, "rows.csv holds gzip data"),
@@ -388,6 +425,22 @@ def test_a_file_that_is_not_there(tmp_path):
         opened(tmp_path / "nowhere" / "row.csv")
 
 
+@pytest.mark.parametrize("form", ["csv", "gz", "parquet", "feather", "folder of csv", "folder of parquet"])
+def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch, form):
+    path = FORMS[form](tmp_path)
+    closed = path if path.is_file() else max(path.glob("part*"))
+
+    def refuse(file, *options):
+        if file == closed:
+            raise PermissionError(13, "Permission denied", str(file))
+        return opens(file, *options)
+
+    opens = type(path).open
+    monkeypatch.setattr(type(path), "open", refuse)  # the superuser may read whatever its permissions are
+    with pytest.raises(PermissionError, match=rf"You may not read .*{closed.name}'\. Ask its owner"):
+        opened(path)
+
+
 @pytest.mark.parametrize("name", ["rows.xlsx", "rows", "rows.parquet.gz", "rows.gz", ".csv"])
 def test_a_suffix_that_is_not_known(tmp_path, name):
     (tmp_path / name).write_text("a,b\n1,2\n")
@@ -456,7 +509,7 @@ def test_columns_that_do_not_exist(tmp_path, form):
 
 
 def test_sizes_and_columns_that_make_no_sense():
-    for options in ({"size": 0}, {"size": 5, "start": -1}, {"size": 5, "columns": []}):
+    for options in ({"size": 0}, {"size": 5, "columns": []}):
         with pytest.raises(ValueError, match=r"needs a row|No column"):
             opened(TABLE).tables(**options)
 

@@ -311,17 +311,17 @@ class Running:
 
     def _take(self, table: pa.Table) -> None:
         """Hold out some rows of a chunk, and train on the others."""
-        settings, constraint_set = self.settings, None
+        settings = self.settings
         self.held, rows = hold_out(self.held, self._usable(table))
         if self.chunks == 0:
-            rows, constraint_set = self._set_apart(rows)
+            rows = self._begin(rows)
         elif settings.split_by is not None:
             known = np.isin(rows.side, self.apart)
             self.set_aside += int(known.sum())
             rows = rows.part(~known)
         if not settings.keep_order:
             rows = rows.part(np.random.default_rng([settings.random_state, 11, self.chunks]).permutation(rows.n))
-        self._learn(rows, constraint_set)
+        self._learn(rows)
         self.chunks += 1
 
     def _usable(self, table: pa.Table) -> Rows:
@@ -363,8 +363,8 @@ class Running:
         self.read += n
         return Rows(encoded.X, y, groups, weight, sides(keys, settings.random_state)).part(good)
 
-    def _set_apart(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Rows to train on and the constraint set D', of the first rows; both models are made."""
+    def _begin(self, rows: Rows) -> Rows:
+        """Make both models, give them the constraint set D' out of the first rows, and return the rows to train on."""
         settings, held = self.settings, self.held
         assert held is not None
         for name, groups in zip(settings.sensitive, np.concatenate([held.groups, rows.groups], axis=1), strict=True):
@@ -389,19 +389,20 @@ class Running:
         shared: dict[str, Any] = {
             name: getattr(settings, name)
             for name in ("loss", "tolerance", "penalty", "alpha", "n_replicates", "random_state")
-        }
+        } | {"n_constraint": int(chosen.sum())}
         for name in MODELS:
             self.models[name] = FairClassifier(settings.criterion if name == "constrained" else None, **shared)
-        return rows.part(~spent), rows.part(chosen)
+        self._each(partial(self._fit, rows=rows.part(chosen)))  # the first rows of a stream become D'
+        return rows.part(~spent)
 
-    def _learn(self, rows: Rows, constraint_set: Rows | None) -> None:
+    def _learn(self, rows: Rows) -> None:
         """Train both models, with looks on the way."""
         done = 0
         while done < rows.n:
             look = _next_look(self.trained)
             part = rows.part(slice(done, done + look - self.trained))
-            self._each(partial(self._fit, rows=part, constraint_set=constraint_set))
-            constraint_set, done, self.trained = None, done + part.n, self.trained + part.n
+            self._each(partial(self._fit, rows=part))
+            done, self.trained = done + part.n, self.trained + part.n
             if self.trained == look:
                 self._look()
 
@@ -414,12 +415,10 @@ class Running:
         with ThreadPoolExecutor(len(MODELS)) as pool:
             return list(pool.map(work, self.models.values()))
 
-    def _fit(self, clf: FairClassifier, rows: Rows, constraint_set: Rows | None) -> None:
-        more: dict[str, Any] = {}
-        if constraint_set is not None:
-            X, y, _, weight, _ = constraint_set
-            more = {"classes": [False, True], "constraint_set": (X, y, self._groups(constraint_set), weight)}
-        clf.partial_fit(rows.X, rows.y, sensitive_features=self._groups(rows), sample_weight=rows.weight, **more)
+    def _fit(self, clf: FairClassifier, rows: Rows) -> None:
+        clf.partial_fit(
+            rows.X, rows.y, sensitive_features=self._groups(rows), classes=[False, True], sample_weight=rows.weight
+        )
 
     def _groups(self, rows: Rows) -> dict[str, NDArray[Any]]:
         return dict(zip(self.settings.sensitive, rows.groups, strict=True))
@@ -520,7 +519,11 @@ class Running:
             seen.update((name, group) for group in column.tolist())
         told = {}
         for row in nw.from_native(self.models["constrained"].group_counts_, eager_only=True).rows(named=True):
-            rows = {"training": row["n"], "constraint": row["n_constraint"], "constrained": row["constrained"]}
+            rows = {
+                "training": row["n"] - row["n_constraint"],
+                "constraint": row["n_constraint"],
+                "constrained": row["constrained"],
+            }
             told[row["column"], row["group"]] = rows
         nobody = {"training": 0, "constraint": 0, "constrained": False}
         keys = sorted({*told, *seen}, key=lambda key: (self.settings.sensitive.index(key[0]), _in_order(key[1])))

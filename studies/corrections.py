@@ -198,12 +198,12 @@ def draw(found: dict[str, Any], variances: list[dict[str, Any]]) -> Any:
         best.plot(half, curve / curve.min(), color=colour, label=f"α = {alpha}")
     best.axvline(norm.ppf(0.975), color=TRUTH, linestyle="--", label="95 % interval")
     best.set(
-        xlabel="half-width, standard deviations", ylabel="score over the best", ylim=(0.9, 4.0), title="Interval score"
+        xlabel="half-width, standard deviations", ylabel="score over the best", ylim=(0.9, 6.5), title="Interval score"
     )
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
         if ax.get_legend_handles_labels()[0]:
-            ax.legend(frameon=False, fontsize="small")
+            ax.legend(frameon=False, fontsize="small", loc="upper right" if ax is best else "best")
     return figure
 
 

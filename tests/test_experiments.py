@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import surefair as sf
 from surefair.cli import main
-from surefair.experiments import _run, _study, _table, convergence, experiments
+from surefair.experiments import _rules, _run, _study, _table, _write, convergence, experiments
 
 RUN = ("synthetic_di_log_loss", "--repetitions", "7", "--jobs", "1", "--quiet")
 
@@ -73,7 +73,8 @@ def test_the_same_seed_gives_the_same_numbers_and_another_others(tmp_path):
         assert (tmp_path / "a" / f"synthetic_di_log_loss-calibrated.{kind}").stat().st_size > 10_000
     page = (tmp_path / "a" / "RESULTS.md").read_text()
     assert "nan" not in page
-    assert "| intervals of level 95 % contain the values over repetitions |" in page
+    assert "| intervals of level 95 % contain the values over repetitions | paper |" in page
+    assert page.index("## Where the calibrated preset does not hold") < page.index("<!-- end of open -->")
 
     shutil.copytree(tmp_path / "a" / "finished", tmp_path / "b" / "finished")  # a run that was stopped
     for path in (tmp_path / "b").rglob("5-6.json"):
@@ -138,6 +139,10 @@ def test_experiments_on_real_data(tmp_path, data_folder, monkeypatch):
     accuracy = next(one for one in found if (one["experiment"], one["preset"]) == ("compas_accuracy", "calibrated"))
     assert [row["accuracy_zafar"] for row in accuracy["tables"]["models"]] == [0.678, 0.678, 0.659]
     assert all(0.6 < row["accuracy"] < 0.72 for row in accuracy["tables"]["models"])
+    assert {(one["whose"], one["held"], one["judged"]) for one in accuracy["claims"]} == {("Zafar", None, False)}
+    assert "gap of the rates -0.01 in theirs" in accuracy["claims"][-1]["found"]
+    first = next(one for one in found if one["experiment"] == "motivation")
+    assert {"optimum_gap_evaluation", "optimum_gap_population"} < set(first["numbers"])
 
 
 def test_finished_repetitions_are_not_run_again(tmp_path, monkeypatch):
@@ -175,6 +180,103 @@ def test_the_command_says_what_is_wrong(tmp_path, arguments, message):
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("drop", "error", "held"),
+    [(0.3, 0.1, True), (0.2, 0.1, None), (0.0, 0.0, None), (-0.2, 0.1, None), (-0.3, 0.1, False), (0.1, np.nan, None)],
+)
+def test_something_falls_by_more_than_two_errors(drop, error, held):
+    assert _rules.falls(drop, error) is held
+
+
+@pytest.mark.parametrize(
+    ("share", "low", "high", "held"),
+    [
+        (0.93, 0.80, 0.99, True),
+        (0.97, 0.97, 0.97, True),
+        (0.92, 0.90, 0.94, None),
+        (0.98, 0.96, 1.00, None),
+        (0.90, 0.80, 1.00, None),
+        (0.92, 0.91, 0.929, False),
+        (0.98, 0.971, 0.99, False),
+        (1.00, 0.98, 1.00, False),
+    ],
+)
+def test_coverage_is_right_wrong_or_undecided(share, low, high, held):
+    assert _rules.covers(share, low, high) is held
+
+
+def test_a_share_of_all_has_the_error_of_its_exact_limits_and_no_error_is_not_told():
+    assert _rules.share_error(0.9, 0.03, 100) == 0.03
+    for share in (0.0, 1.0):
+        assert _rules.share_error(share, 0.0, 100) == pytest.approx((1.0 - 0.025**0.01) / 2.0)
+    assert [_rules.plus(error) for error in (0.012, 0.0, np.nan)] == [" ± 0.012", "", ""]
+    assert _write._cell({"share": 1.0, "share_error": 0.0}, "share") == "1"
+
+
+@pytest.mark.parametrize(
+    ("w2", "chance", "fall", "held"),
+    [
+        ((0.3, 0.1), (0.05, 0.05), (0.2, 0.05), True),
+        ((0.3, 0.29), (0.05, 0.05), (0.01, 0.05), None),
+        ((0.1, 0.3), (0.05, 0.05), (-0.2, 0.05), False),
+        ((0.1, 0.1), (0.2, 0.2), (0.0, 0.05), True),
+        ((0.1, 0.1), (0.2, 0.05), (0.0, 0.05), None),
+    ],
+)
+def test_the_distance_falls_or_agrees_from_the_first_look_on(w2, chance, fall, held):
+    looks = [
+        {"w2": one, "w2_error": 0.01, "w2_by_chance": limit, "w2_ratio": one / limit}
+        for one, limit in zip(w2, chance, strict=True)
+    ]
+    found = convergence._distance_falls({"w2_fall": fall[0], "w2_fall_error": fall[1]}, looks)
+    assert found.held is held
+    assert ("agrees with the law from the first look on" in found.found) == all(np.less_equal(w2, chance))
+    assert f"{w2[0] / chance[0]:.2g} to {w2[1] / chance[1]:.2g} times" in found.found
+
+
+def test_a_fall_is_paired_by_repetition():
+    """What every repetition shares is no error of the difference."""
+    level = np.random.default_rng(0).normal(size=30)
+    seen = np.stack([level + 1.0, level], axis=1)
+    found = convergence.fall("mean", lambda kept, i: float(seen[kept, i].mean()), 30)
+    assert found == pytest.approx({"mean_fall": 1.0, "mean_fall_error": 0.0})
+
+
+def test_results_of_other_code_another_seed_or_half_a_file_do_not_stay(tmp_path):
+    again = ("synthetic_di_log_loss", "--repetitions", "3", "--jobs", "1", "--quiet", "--preset", "paper")
+    other = ("synthetic_di_squared_error", *again[1:])
+    assert reproduce(tmp_path, *again).exit_code == 0
+    path, whole = tmp_path / "results.json", results(tmp_path)
+    for stale in (
+        whole | {"seed": 1},
+        whole | {"results": [one | {"digest": "other"} for one in whole["results"]]},
+    ):
+        path.write_text(json.dumps(stale))
+        done = reproduce(tmp_path, *other)
+        assert "another seed or of other code: synthetic_di_log_loss (paper)." in done.output
+        assert [one["experiment"] for one in results(tmp_path)["results"]] == ["synthetic_di_squared_error"]
+    path.write_text(json.dumps(whole)[:100])
+    done = reproduce(tmp_path, *other)
+    assert done.exit_code == 0
+    assert "not whole: written anew" in done.output
+    assert len(results(tmp_path)["results"]) == 1
+    assert "No longer" not in reproduce(tmp_path, *other).output
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(_run, "run", lambda *_: pytest.fail("an experiment was run"))
+    (tmp_path / "file").touch()
+    done = reproduce(tmp_path / "file" / "folder", "motivation")
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: ")
+    assert "file" in done.output
+
+
+def test_a_name_given_twice_runs_once(tmp_path):
+    done = reproduce(tmp_path, *RUN[:1], *RUN[:1], "--repetitions", "3", "--jobs", "1", "--quiet", "--preset", "paper")
+    assert "1 figures in" in done.output
 
 
 def test_coverage_and_scores_are_those_of_every_pair():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import perf_counter
 from typing import Any
 
@@ -45,13 +46,16 @@ def command(
         raise click.UsageError("--jobs is a number of processes, or -1 for one on every core; received 0.")
     known = experiments()
     try:
-        chosen = [known[one_of(name, tuple(known), "experiment")] for name in names] or list(known.values())
+        chosen = [known[one_of(name, tuple(known), "experiment")] for name in dict.fromkeys(names)]
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    chosen = chosen or list(known.values())
     try:
         for data in sorted({one.data for one in chosen if not one.data.startswith("synthetic")}):
             load(data)
-    except (FileNotFoundError, ValueError) as error:
+        out.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=out).close()  # before anything is worked out that could not be kept
+    except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     start, presets = perf_counter(), KINDS if preset == "both" else (preset,)
     tasks = [(one, kind, repetitions or one.repetitions) for one in chosen for kind in presets]
@@ -72,20 +76,26 @@ def command(
     console.print(_table(found))
     minutes, seconds = divmod(round(perf_counter() - start), 60)
     console.print(f"{len(found)} figures in {minutes} min {seconds} s.", highlight=False)
-    for path in write(found, seed, out):
-        console.print(f"Written: {path}", highlight=False, soft_wrap=True)
+
+    def say(message: str) -> None:
+        console.print(message, highlight=False, soft_wrap=True)
+
+    for path in write(found, seed, out, say):
+        say(f"Written: {path}")
 
 
 def _table(found: list[Any]) -> Any:
     """For each experiment and preset, which claims held."""
     from rich.table import Table
 
-    table = Table(title="The paper's claims")
-    for heading in ("experiment", "preset", "claim", "found", "held"):
+    from surefair.experiments._rules import answer
+
+    table = Table(title="Claims")
+    for heading in ("experiment", "preset", "claim", "whose", "found", "held"):
         table.add_column(heading, overflow="fold")
     for one, kind, result in found:
         for i, claim in enumerate(result.claims):
-            held = {True: "yes", False: "no", None: ""}[claim.held]
             first = (one.name, kind) if i == 0 else ("", "")
-            table.add_row(*first, claim.words, claim.found, held, end_section=i == len(result.claims) - 1)
+            words = claim.words, claim.whose, claim.found, answer(claim.held, claim.judged)
+            table.add_row(*first, *words, end_section=i == len(result.claims) - 1)
     return table

@@ -11,11 +11,16 @@ from surefair.experiments._study import Study
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper, what was found, and whether it held; None where it is not for this preset to say."""
+    """A claim, what was found, whether it held (None if undecided), and whose it is: paper, ours or Zafar.
+
+    One that is not judged is only reported.
+    """
 
     words: str
     found: str
     held: bool | None
+    whose: str = "paper"
+    judged: bool = True
 
 
 @dataclass(frozen=True)

@@ -88,10 +88,16 @@ class Study:
         counts = count(theta, rows.X, rows.y, rows.group[:, None], (2,))
         return rates_of(get_criterion(self.setup.criterion).rates, counts)[:, 0]
 
-    def gaps(self, theta: FloatArray) -> FloatArray:
-        """Gap of models (D, R) on D̃, shape (R,)."""
-        rates = self.rates(theta, self.evaluation)
+    def gaps(self, theta: FloatArray, rows: Rows | None = None) -> FloatArray:
+        """Gap of models (D, R) on D̃ or on other rows, shape (R,)."""
+        rates = self.rates(theta, rows or self.evaluation)
         return np.asarray(rates[:, 0] - rates[:, 1])
+
+    @property
+    def gaps_of_optimum(self) -> dict[str, float]:
+        """Gap of θ* on D̃, and in the population."""
+        parts = {"evaluation": self.evaluation, "population": self.population}
+        return {f"optimum_gap_{name}": float(self.gaps(self.star[:, None], rows)[0]) for name, rows in parts.items()}
 
     def seen(self, gap: FloatArray) -> FloatArray:
         """Gap as the preset looks at it: signed, or its absolute value."""

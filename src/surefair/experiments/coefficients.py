@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefair.experiments._experiment import Claim, Experiment, Result
+from surefair.experiments._rules import covers, plus, share_error
 from surefair.experiments._study import Study, names_of, shares, trained
 from surefair.plotting import CoefficientDisplay
 from surefair.streams import FloatArray
@@ -54,19 +55,22 @@ def judge(study: Study, outcomes: Sequence[Coefficients]) -> Result:
     ]
     rows = [*sorted(rows[:-1], key=lambda row: -abs(row["estimate"])), rows[-1]]
     significant = sum(row["excludes_zero"] for row in rows[:-1])
+    share, R = float(covered.mean()), len(outcomes)
+    error = share_error(share, float(covered.mean(axis=1).std(ddof=1) / np.sqrt(R)), R)
     line = {
-        "repetitions": len(outcomes),
+        "repetitions": R,
         "features": len(names) - 1,
         "exclude_zero": significant,
-        "covered": float(covered.mean()),
-        "covered_error": float(covered.mean(axis=1).std(ddof=1) / np.sqrt(len(outcomes))),
+        "covered": share,
+        "covered_error": error,
         "warned": shares([one.warned for one in outcomes]),
     }
     claim = Claim(
-        "intervals tell which features are significant",
-        f"{significant} of {len(names) - 1} exclude 0; {100.0 * covered.mean():.1f} % of all, over repetitions, "
-        "contain the optimum",
-        bool(covered.mean() >= 0.9),
+        "intervals of level 95 % contain the optimum's coefficients",
+        f"{100.0 * share:.1f} %{plus(100.0 * error)} of all, over repetitions; "
+        f"in one fit, {significant} of {len(names) - 1} features have intervals that exclude 0",
+        covers(share, share - 2.0 * error, share + 2.0 * error),
+        whose="ours",
     )
     return Result(line, {"coefficients": rows}, [claim], lambda: draw(study, rows))
 

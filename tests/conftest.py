@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -69,3 +71,20 @@ def folder_of() -> Callable[..., Path]:
 def data_folder(folder_of: Callable[..., Path]) -> Path:
     """A folder that holds the files of Adult and COMPAS."""
     return folder_of("adult", "compas")
+
+
+@pytest.fixture(scope="session")
+def people() -> Callable[..., pd.DataFrame]:
+    """Give a table to audit, of people whose income goes with age, and age with sex."""
+
+    def table(n: int, seed: int = 0) -> pd.DataFrame:
+        rng = np.random.default_rng(seed)
+        male, hours = rng.random(n) < 0.5, rng.normal(size=n).round(4)
+        age = (rng.normal(size=n) + 0.8 * male).round(4)
+        job = rng.choice(["clerk", "cook", "judge", "pilot"], n, p=[0.5, 0.3, 0.15, 0.05])
+        high = age + 0.5 * hours + rng.normal(size=n) > 0.4
+        return pd.DataFrame(
+            {"age": age, "hours": hours, "job": job, "sex": np.where(male, "m", "f"), "high": high.astype(int)}
+        )
+
+    return table

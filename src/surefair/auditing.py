@@ -35,11 +35,11 @@ from surefair.checkpoints import pack, unpack
 from surefair.criteria import get_criterion
 from surefair.diagnostics import Diagnostic, SmallConstraintSet
 from surefair.estimators import FairClassifier
-from surefair.features import MISSING, Features, as_numbers, as_words, plain_column
+from surefair.features import MISSING, Features, as_numbers, as_words, is_number, is_text, plain_column
 from surefair.intervals import SOURCES, Interval, plain
 from surefair.names import one_of
 from surefair.reading import BadRows, Source, open_source
-from surefair.splitting import Rows, constraint_rows, hold_out, sides
+from surefair.splitting import FEW, Rows, constraint_rows, hold_out, sides
 
 CHUNK = 50_000  # rows
 LEAST = 50  # rows to train on, below which there is nothing to say
@@ -145,7 +145,7 @@ class Running:
         self.bad = BadRows(settings.max_bad_rows)
         more = {} if settings.delimiter is None else {"delimiter": settings.delimiter}
         self.source: Source = open_source(data, names=settings.names, encoding=settings.encoding, bad=self.bad, **more)
-        self.columns = _columns(settings, self.source.schema.names)
+        self.columns = _columns(settings, self.source.schema)
         self.files = [file._asdict() for file in self.source.files()]
         self.features: Features | None = None
         self.labels: tuple[str, ...] = ()
@@ -182,7 +182,8 @@ class Running:
         if data is None and place is None:
             raise ValueError("This audit was of a data frame or a file object. Pass the same data again.")
         running = cls(place if data is None else data, Settings(**meta["settings"]), place)
-        if place != "-" and running.files != meta["files"]:
+        saved = place == "-" and not running._is_stream  # to a file, which is no longer known by the name of a stream
+        if not saved and _contents(running.files) != _contents(meta["files"]):  # of a stream, of its first bytes
             raise ValueError(
                 f"The data are not those of the checkpoint: {_listed(meta['files'])} then, {_listed(running.files)} "
                 "now. Go on with the same data, or begin afresh."
@@ -216,6 +217,8 @@ class Running:
         """
         if checkpoint is not None:
             Path(checkpoint).mkdir(parents=True, exist_ok=True)
+            for scratch in Path(checkpoint).glob(".[0-9]*.npz.*"):  # of a run that was killed while it wrote
+                scratch.unlink(missing_ok=True)
         self.n_jobs, last, kept, stopped = effective_n_jobs(n_jobs), time.monotonic(), self.read, False
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -374,17 +377,27 @@ class Running:
                     f"the first {self.read:,} rows, and two or more are compared. If the data are sorted by it, "
                     "shuffle them; otherwise name another column."
                 )
+        few = f", or too few values of {settings.split_by!r} to split by" if settings.split_by is not None else ""
         if rows.n < LEAST or held.n == 0 or rows.y.all() or not rows.y.any():
             raise ValueError(
-                f"There are too few rows: {rows.n} to train on and {held.n} held out, of {self.read} read; {LEAST} "
-                "or more of both labels are needed to train on."
+                f"There are too few rows{few}: {rows.n} to train on and {held.n} held out, of {self.read} read; "
+                f"{LEAST} or more of both labels are needed to train on."
             )
         criterion = None if settings.criterion is None else get_criterion(settings.criterion)
         chosen, told = constraint_rows(rows, settings.n_constraint, criterion, settings.sensitive)
+        for name, groups in zip(settings.sensitive, rows.groups[:, chosen], strict=True):
+            if criterion is not None and len(set(groups.tolist())) < 2:
+                raise ValueError(
+                    f"There are too few rows for a constraint on {name!r}, of {self.read} read: two groups or more "
+                    f"need {FEW} rows in the constraint set that the criterion looks at. Use more rows, raise "
+                    "n_constraint (--constraint-rows), merge small groups, or leave the criterion out."
+                )
         for words in told:
             warnings.warn(SmallConstraintSet(words), stacklevel=2)
         self.apart = np.unique(rows.side[chosen])
         spent = np.isin(rows.side, self.apart) if settings.split_by is not None else chosen
+        if spent.all():
+            raise ValueError(f"There are too few rows{few}: none is left to train on, of {self.read} read.")
         self.set_aside += int((spent & ~chosen).sum())
         shared: dict[str, Any] = {
             name: getattr(settings, name)
@@ -492,7 +505,11 @@ class Running:
 
     def _files_read(self) -> list[dict[str, Any]]:
         """Files with their checksums; of a stream, those of the bytes that passed."""
-        return self.files or [file._asdict() for file in self.source.files()]
+        return [file._asdict() for file in self.source.files()] if self._is_stream else self.files
+
+    @property
+    def _is_stream(self) -> bool:
+        return self.source.kind == "csv" and self.source.n_bytes is None
 
     def _columns_told(self, features: Features) -> list[dict[str, Any]]:
         """What became of each column."""
@@ -530,8 +547,9 @@ class Running:
         return [{"column": key[0], "group": key[1]} | told.get(key, nobody) | {"evaluation": seen[key]} for key in keys]
 
 
-def _columns(settings: Settings, known: Sequence[str]) -> list[str]:
+def _columns(settings: Settings, schema: pa.Schema) -> list[str]:
     """Columns to read, in the order of the data."""
+    known = schema.names
     named = {
         "label": (settings.label,), "sensitive": settings.sensitive, "features": settings.features or (),
         "drop": settings.drop, "weights": (settings.weights,), "split_by": (settings.split_by,),
@@ -539,11 +557,20 @@ def _columns(settings: Settings, known: Sequence[str]) -> list[str]:
     for what, names in named.items():
         for name in names:
             if name is not None:
-                one_of(name, known, f"column for {what}")
+                kind = schema.field(one_of(name, known, f"column for {what}")).type
+                if what not in ("features", "drop") and not _serves(kind, what):
+                    raise ValueError(f"Column {name!r} is of type {kind}, which cannot serve for {what}. Convert it.")
     needed = {name for what, names in named.items() if what != "drop" for name in names}
     if settings.features is None:
         needed |= {*known} - {*settings.drop}
     return [name for name in known if name in needed]
+
+
+def _serves(kind: pa.DataType, what: str) -> bool:
+    """Whether a column of this type has values to compare, or as weights numbers."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    dated = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+    return is_text(kind) or is_number(kind) or (what != "weights" and dated)
 
 
 def _kept(folder: Folder) -> list[Path]:
@@ -565,6 +592,11 @@ def _newest(folder: Folder) -> tuple[dict[str, Any], Arrays]:
         return found
     told = f": {' '.join(damaged)}" if damaged else "."
     raise ValueError(f"There is no checkpoint of an audit to go on from in {os.fspath(folder)!r}{told}")
+
+
+def _contents(files: list[dict[str, Any]]) -> list[tuple[int, str]]:
+    """Size and checksum of files, which may have got other names."""
+    return [(file["size"], file["sha256"]) for file in files]
 
 
 def _listed(files: list[dict[str, Any]]) -> str:
@@ -589,9 +621,10 @@ def _next_look(trained: int) -> int:
 def _in_order(word: str) -> tuple[bool, float, str]:
     """Sort numbers by size, and words after them."""
     try:
-        return False, float(word), word
+        number = float(word)
     except ValueError:
-        return True, 0.0, word
+        number = np.nan
+    return (True, 0.0, word) if np.isnan(number) else (False, number, word)
 
 
 def _told(message: Warning | str) -> str:

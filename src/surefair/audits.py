@@ -115,6 +115,8 @@ class Settings:
             raise ValueError(
                 f"Column {twice[0]!r} has two roles. Label, sensitive columns and weights are different ones."
             )
+        if known := [name for name in self.features or () if name in (self.label, self.weights)]:
+            raise ValueError(f"Column {known[0]!r} is the label or the weights, and cannot be learnt from, too.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON."""

@@ -96,6 +96,12 @@ class SmallConstraintSet(Diagnostic):
     assumes = "The constraint set has enough rows of every group."
 
 
+class LateGroup(Diagnostic):
+    """A group is not in the constraint set: it is measured, but not constrained. Fit afresh with more rows in it."""
+
+    assumes = "Every group is in the constraint set."
+
+
 class SmallEvaluationSet(Diagnostic):
     """The evaluation rows hold few of a group, or of a decision in it: limits are exact, and wide. Pass more rows."""
 

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from surefair import doubts
 from surefair.criteria import Criterion, Slabs, get_criterion
-from surefair.diagnostics import Diagnostic, Runs, check_near, check_order, issue
+from surefair.diagnostics import Diagnostic, LateGroup, Runs, check_near, check_order, issue
 from surefair.encoding import Census, Groups, Levels, mapped, together
 from surefair.fits import COVARIANCE_METHODS, Fit, Problem, Rows, begin, check_dense, fit_all
 from surefair.intervals import (
@@ -868,7 +868,7 @@ def _unseen(groups: Groups, before: Groups | None, where: str) -> str:
 def _warn_if_late(groups: Groups, before: Groups, stacklevel: int) -> None:
     if late := _unseen(groups, before, "not in the constraint set"):
         words = f"{late}: counted and measured, but not constrained. To constrain all, fit afresh with more rows in D'."
-        warnings.warn(words, stacklevel=stacklevel)
+        warnings.warn(LateGroup(words), stacklevel=stacklevel)
 
 
 def _plain(X: Any) -> bool:

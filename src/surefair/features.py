@@ -57,9 +57,9 @@ class Number:
     role = "number"
 
     def __init__(self, name: str, column: pa.Array) -> None:
-        values, _ = as_numbers(column)
+        values, wrong = as_numbers(column)
         self.name, self.scaler = name, StandardScaler().fit(values[np.isfinite(values)][:, None])
-        self.flagged = bool(np.isnan(values).any())
+        self.flagged = bool((np.isnan(values) & ~(False if wrong is None else wrong)).any())
         self.names = (name, f"{name} is missing") if self.flagged else (name,)
 
     def write(self, column: pa.Array, name: str, into: FloatArray, encoded: Encoded) -> None:
@@ -72,8 +72,7 @@ class Number:
         if infinite.any():
             encoded.bad[f"column {name!r} holds an infinite value"] = infinite
         encoded.missing[name] = missing
-        with np.errstate(invalid="ignore"):
-            scaled = self.scaler.transform(values[:, None])[:, 0]
+        scaled = self.scaler.transform(np.where(infinite, np.nan, values)[:, None])[:, 0]
         into[:, 0] = np.where(np.isfinite(scaled), scaled, 0.0)
         if self.flagged:
             into[:, 1] = missing
@@ -155,6 +154,8 @@ class Features:
         whole = cls(columns, left_out, {name: np.ones(len(column.names), bool) for name, column in columns.items()})
         sizes = np.cumsum([len(column.names) for column in columns.values()])[:-1]
         kept = np.split(_independent(whole.encode(table).X), sizes)
+        if not any(some.any() for some in kept):
+            raise ValueError(f"No column is left to learn from: {', '.join(map(repr, columns))} do not vary.")
         return cls(columns, left_out, dict(zip(columns, kept, strict=True)))
 
     @property
@@ -196,21 +197,32 @@ def _encoding(name: str, column: pa.Array) -> Number | Category | Hashed | str:
     kind, n = column.type, len(column) - column.null_count
     if n == 0:
         return "every value is missing"
-    if pa.types.is_temporal(kind) or pa.types.is_nested(kind) or pa.types.is_binary(kind):
+    if not (is_text(kind) or is_number(kind)):
         return f"of type {kind}, which is neither number nor word"
     if not is_text(kind):
         values, _ = as_numbers(column)
         finite = values[np.isfinite(values)]
         if len(finite) == 0:
             return "no value is finite"
-        constant = finite.min() == finite.max() and not np.isnan(values).any()
+        with np.errstate(over="ignore"):
+            if not np.isfinite(finite.std()):
+                return "values too large to be standardised"
+        low, high, whole = finite.min(), finite.max(), not np.isnan(values).any()
+        if whole and low < high and ((finite == low) | (finite == high)).all():  # an indicator, whatever its type
+            share = np.array([np.mean(finite == low), np.mean(finite == high)])
+            if share.min() < RARE:
+                return f"nearly constant, {(low, high)[share.argmax()]:g} in all but {share.min():.2%} of the rows"
+        constant = low == high and whole
         return f"constant, {finite[0]:g} in every row" if constant else Number(name, column)
     values, wrong = as_numbers(column)
     if wrong is None or wrong.sum() <= (1.0 - MOSTLY) * n:
-        return _encoding(name, pa.array(values, from_pandas=True)) if wrong is None else Number(name, column)
+        found = _encoding(name, pa.array(values if wrong is None else values[~wrong], from_pandas=True))
+        return Number(name, column) if isinstance(found, Number) else found
     code, words = as_words(column)
     if len(words) == 1:
         return f"constant, {words[0]!r} in every row"
+    if (share := np.bincount(code) / len(code)).max() > 1.0 - RARE:
+        return f"nearly constant, {words[share.argmax()]!r} in all but {1.0 - share.max():.2%} of the rows"
     if len(words) > MANY:
         return "nearly every row has a value of its own" if len(words) > UNIQUE * len(code) else Hashed(name, column)
     return Category(name, column)
@@ -221,7 +233,7 @@ def plain_column(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name).combine_chunks()
     column = column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode().cast(pa.string())
+        column = column.dictionary_decode()
     return column.cast(pa.string()) if is_text(column.type) and column.type != pa.string() else column
 
 
@@ -230,27 +242,35 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers, or Booleans, which count as such."""
+    kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean
+    return any(is_one(kind) for is_one in kinds)
+
+
 def as_numbers(column: pa.Array) -> tuple[FloatArray, BoolArray | None]:
     """Numbers of a column, NaN where missing or not a number, and which are the latter, if any."""
     try:
         numbers = column.cast(pa.float64(), safe=False)
     except pa.ArrowInvalid:
         code, words = as_words(column)
-        known = np.array([_number(word) for word in words.tolist()])
-        values = known[code]
-        return values, np.isnan(values) & (words != MISSING)[code]
+        known = [_number(word) for word in words.tolist()]
+        wrong = np.array([number is None for number in known]) & (words != MISSING)
+        return np.array([np.nan if number is None else number for number in known])[code], wrong[code]
     return np.array(numbers.to_numpy(zero_copy_only=False)), None
 
 
-def _number(word: str) -> float:
+def _number(word: str) -> float | None:
     try:
         return float(word)
     except ValueError:
-        return np.nan
+        return None
 
 
 def as_words(column: pa.Array) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Place of each row's word among the distinct ones, and these; a missing one has a word, too."""
+    if pa.types.is_floating(column.type):  # no number is no group
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     column = column if is_text(column.type) else column.cast(pa.string())
     found = pc.fill_null(column, MISSING).dictionary_encode()
     return found.indices.to_numpy().astype(np.intp), np.asarray(found.dictionary.to_pylist(), dtype=object)

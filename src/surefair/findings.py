@@ -99,11 +99,15 @@ def sentence(settings: Settings, models: list[dict[str, Any]], verdict: str | No
     rate = next(r.words for r in (*criterion.rates, *criterion.ratio_rates) if r.name == one["rate"])
     pair = f"groups {one['pair'][0]!r} and {one['pair'][1]!r} of {one['column']!r}"
     differ = "are in the ratio" if ratio else "differ by"
+    model = "constrained model" if settings.criterion else "model"
     words = (
-        f"Under the constrained model, {pair} {differ} {number(one['estimate'])}{unit} in the {rate} (with "
-        f"{100.0 * settings.confidence_level:g} % confidence, {range_of(one)}); without the constraint, the "
-        f"{'smallest ratio' if ratio else 'largest difference'} is {number(free['estimate'])}{unit} ({range_of(free)})."
+        f"Under the {model}, {pair} {differ} {number(one['estimate'])}{unit} in the {rate} "
+        f"(with {100.0 * settings.confidence_level:g} % confidence, {range_of(one)})"
     )
+    if settings.criterion:
+        largest = "smallest ratio" if ratio else "largest difference"
+        words += f"; without the constraint, the {largest} is {number(free['estimate'])}{unit} ({range_of(free)})"
+    words += "."
     if settings.margin is not None:
         margin = f"the margin of {number(settings.margin)}{unit}"
         words += {

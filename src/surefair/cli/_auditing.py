@@ -68,7 +68,7 @@ def conclude(
 
     if jobs == 0:
         raise click.UsageError("--jobs is a number of threads, or -1 for one on every core; received 0.")
-    console = Console()
+    console = Console(emoji=False)  # names are shown as they are, also one like ":warning:"
     with interruptible(console) as stop, shown(running, Console(stderr=True), not quiet) as progress:
         found = running.run(
             checkpoint=checkpoint, seconds=every_seconds, every=every_rows, n_jobs=jobs, progress=progress, stop=stop

@@ -4,7 +4,7 @@ For each figure and preset: seconds of one repetition of ours, on one core, and 
 ``reference_step``, all replicates at once, without the trace) and plain NumPy decisions at the same looks. Plain steps
 are timed over some rows only, and both are multiplied by the paper's repetitions.
 
-    python benchmarks/reproduce.py [--whole]
+    python benchmarks/reproduce.py [--whole [--out DIR]]
 
 With --whole, one full ``surefair reproduce`` is timed by the wall clock instead. Either keeps what the other found.
 """
@@ -66,12 +66,13 @@ def plain_look(study: Any) -> float:
     return seconds(look) * len(study.preset.bands)
 
 
-def time_whole() -> None:
-    """Time one full run, as a user starts it, and keep it beside the table of one core."""
+def time_whole(out: Path | None) -> None:
+    """Time one full run, as a user starts it, and keep it beside the table of one core; its figures where told."""
     call = [sys.executable, "-c", "from surefair.cli import main; main()", "reproduce", "--jobs", str(JOBS), "--quiet"]
     with TemporaryDirectory() as folder, cores(JOBS):
-        taken = seconds(lambda: subprocess.run([*call, "--out", folder], check=True))
-        figures = len(json.loads(Path(folder, "results.json").read_text())["results"])
+        out = out or Path(folder)
+        taken = seconds(lambda: subprocess.run([*call, "--out", str(out)], check=True))
+        figures = len(json.loads((out / "results.json").read_text())["results"])
     row = {"command": f"surefair reproduce --jobs {JOBS}", "minutes": taken / 60.0}
     rows = [row | {"cores": min(JOBS, len(CORES)), "figures": figures, "date": machine()["date"]}]
     show("The whole, by the wall clock", rows)
@@ -117,7 +118,12 @@ def main() -> None:
     """Time the figures on one core, or the whole."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--whole", action="store_true", help="one full run by the wall clock")
-    (time_whole if parser.parse_args().whole else time_figures)()
+    parser.add_argument("--out", type=Path, help="where that run leaves its figures")
+    asked = parser.parse_args()
+    if asked.whole:
+        time_whole(asked.out)
+    else:
+        time_figures()
 
 
 if __name__ == "__main__":

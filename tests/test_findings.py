@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 from sklearn.linear_model import LogisticRegression
 
 import surefair as sf
@@ -34,9 +34,9 @@ def test_the_price_is_a_paired_difference_worked_out_by_hand():
     free = np.array([1, 1, 1, 0, 1, 1, 1, 1, 0, 0], dtype=bool)
     held = np.array([0, 0, 0, 1, 1, 1, 1, 1, 0, 0], dtype=bool)
     found = findings.price(free, held, np.ones(10), 0.95)
-    # mean (3 - 1)/10 = 0.2; mean square (3 + 1)/10 = 0.4; variance of the mean (0.4 - 0.04)/10
-    half = 1.959963984540054 * 0.036**0.5
-    assert found == pytest.approx({"estimate": 0.2, "low": 0.2 - half, "high": 0.2 + half}, rel=1e-12)
+    # with half a row more in each of four cells: 3.5 and 1.5 of 12, mean 2/12, variance of it (5 - 12 (2/12)²)/12²
+    middle, half = 2 / 12, 1.959963984540054 * (5 - 12 * (2 / 12) ** 2) ** 0.5 / 12
+    assert found == pytest.approx({"estimate": 0.2, "low": middle - half, "high": middle + half}, rel=1e-12)
 
 
 def test_a_row_of_weight_2_moves_the_price_as_two_rows_would():
@@ -50,9 +50,21 @@ def test_a_row_of_weight_2_moves_the_price_as_two_rows_would():
     assert found == pytest.approx(findings.price(free, held, 7.0 * weight, 0.9), rel=1e-12)
 
 
-def test_two_models_that_decide_alike_have_no_price():
+def test_two_models_that_decide_alike_on_a_few_rows_may_still_differ():
     right = np.array([True, False, True])
-    assert findings.price(right, right, np.ones(3), 0.95) == {"estimate": 0.0, "low": 0.0, "high": 0.0}
+    found = findings.price(right, right, np.ones(3), 0.95)
+    assert found["estimate"] == 0.0
+    assert found["low"] == -found["high"] < -0.3
+
+
+def test_the_price_of_models_that_hardly_disagree_covers():
+    """One row in 500 tells them apart, and half of the draws have none; the limits must not be certain of 0."""
+    rng, hits = np.random.default_rng(2), 0
+    for _ in range(500):
+        lost = rng.random(500) < 0.002
+        one = findings.price(np.ones(500, bool), ~lost, np.ones(500), 0.95)
+        hits += one["low"] <= 0.002 <= one["high"]
+    assert hits >= binom.ppf(1e-4, 500, 0.93)
 
 
 def test_the_interval_of_the_price_covers():
@@ -92,19 +104,27 @@ def test_weights_make_accuracy_less_certain_unless_they_are_equal():
 # -- Sentences ---------------------------------------------------------------------------------------------------------
 
 
-def told(metric="demographic_parity", rate="selection rate", verdict=None, complete=True, limits=(), **settings):
+PAIRS = ({"first": "f", "second": "m", "low": -0.3, "high": -0.1},)
+
+
+def told(
+    metric="demographic_parity", rate="selection rate", verdict=None, complete=True, limits=(), pairs=PAIRS,
+    constant=False, **settings,
+):  # fmt: skip
     """Sentence on two models with given limits."""
     limits = limits or ((0.012, 0.0, 0.034), (0.2, 0.15, 0.251))
     models = [
         {"intervals": [
             {"metric": metric, "source": source, "estimate": e if source == "total" else 0.999, "low": low,
-             "high": high, "pair": ["f", "m"], "column": "sex", "rate": rate}
+             "high": high, "pair": ["f", "m"], "column": "sex", "rate": rate,
+             "by_group": [{"column": "sex", "group": "f", "rate": 0.25}, {"column": "sex", "group": "m", "rate": None}],
+             "by_pair": pairs}
             for source in ("training", "total")
-        ]}
+        ], "constant": constant, "verdicts": [{"metric": metric, "verdict": verdict}]}
         for e, low, high in limits
     ]  # fmt: skip
     asked = Settings(label="income", sensitive="sex", metrics=(metric,), **settings)
-    return findings.sentence(asked, models, verdict, complete)
+    return findings.sentence(asked, models, ">50K", verdict, complete)
 
 
 def rate_of(metric):
@@ -113,10 +133,33 @@ def rate_of(metric):
 
 def test_the_sentence_of_a_difference():
     assert told(rate=rate_of("demographic_parity")) == (
-        "Under the constrained model, groups 'f' and 'm' of 'sex' differ by 1.2 percentage points in the share of "
-        "positive decisions (with 95 % confidence, between 0.0 and 3.4); without the constraint, the largest "
-        "difference is 20.0 percentage points (between 15.0 and 25.1)."
+        "A linear model trained on these data under the constraint has a share of positive decisions of 25.0 % in "
+        "group 'f' and of an unknown share in group 'm' of 'sex': 1.2 percentage points apart (with 95 % "
+        "confidence, between 0.0 and 3.4); without the constraint, the largest difference is 20.0 percentage "
+        "points (between 15.0 and 25.1). Positive is income = '>50K'."
     )
+
+
+def test_the_sentence_names_the_pair_that_most_surely_differs():
+    pairs = [
+        *PAIRS,
+        {"first": "f", "second": "x", "low": 0.2, "high": 0.4},
+        {"first": "m", "second": "x", "low": None, "high": None},
+    ]
+    found = told(rate=rate_of("demographic_parity"), pairs=pairs)
+    assert "over all pairs of groups; those that most surely differ are 'f' and 'x')" in found
+    assert "surely" not in told(rate=rate_of("demographic_parity"), pairs=[*PAIRS, pairs[-1]])
+
+
+def test_a_model_that_decides_the_same_for_everyone_has_no_verdict():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"x": rng.normal(size=2000), "high": rng.integers(0, 2, 2000), "sex": rng.integers(0, 3, 2000)}
+    )
+    found = sf.audit(table.assign(x=table["x"] + table["sex"]), "high", "sex", margin=0.5, n_replicates=40)
+    assert found.model()["constant"]
+    assert found.verdict == UNDECIDED
+    assert found.sentence.endswith("decides the same for everyone, so that this says nothing of how it treats groups.")
 
 
 def test_the_sentence_of_a_ratio_has_no_percentage_points():
@@ -124,19 +167,19 @@ def test_the_sentence_of_a_ratio_has_no_percentage_points():
         "demographic_parity_ratio", rate_of("demographic_parity"), WITHIN, margin=0.8, confidence_level=0.9,
         limits=((0.93, 0.86, 0.991), (0.5, 0.4, 0.6)),
     )  # fmt: skip
-    assert "are in the ratio 0.93 in the" in found
+    assert ": in the ratio 0.93 (with" in found
     assert "(with 90 % confidence, between 0.86 and 0.99)" in found
     assert "the smallest ratio is 0.50 (between 0.40 and 0.60)" in found
-    assert found.endswith(" This is within the margin of 0.80.")
+    assert found.endswith(" The ratio is within the margin of 0.80.")
     assert "percentage" not in found
 
 
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [
-        (WITHIN, " This is within the margin of 5.0 percentage points."),
-        (VIOLATES, " This violates the margin of 5.0 percentage points."),
-        (UNDECIDED, " These rows do not tell whether that is within the margin of 5.0 percentage points."),
+        (WITHIN, " The difference is within the margin of 5.0 percentage points."),
+        (VIOLATES, " The difference violates the margin of 5.0 percentage points."),
+        (UNDECIDED, " These rows do not tell whether the difference is within the margin of 5.0 percentage points."),
     ],
 )
 def test_the_sentence_says_the_verdict(verdict, words):
@@ -150,7 +193,7 @@ def test_the_sentence_of_an_audit_that_was_stopped_says_so():
 
 def test_the_sentence_of_an_undefined_rate_has_no_number_for_it():
     found = told(rate=rate_of("demographic_parity"), limits=((None, 0.0, 1.0), (0.1, 0.0, 0.2)))
-    assert "differ by an unknown number percentage points" in found
+    assert ": an unknown number percentage points apart" in found
     assert "None" not in found
 
 
@@ -158,15 +201,15 @@ def test_the_sentence_of_several_metrics_names_them_all(people):
     found = sf.audit(
         people(2000), "high", "sex", metrics=["demographic_parity", "error_rate"], margin=0.3, n_replicates=40
     )
-    assert found.sentence.endswith("The verdict is on demographic parity, error rate together.")
-    assert "in the share of positive decisions" in found.sentence
+    assert found.sentence.endswith(f"Together with error rate: {found.verdict}.")
+    assert "a share of positive decisions of" in found.sentence
     verdicts = {one["metric"]: one["verdict"] for one in found.model()["verdicts"]}
     assert set(verdicts) == {"demographic_parity", "error_rate"}
     assert found.verdict == findings.overall(verdicts.values())
 
 
 def test_the_sentence_speaks_of_a_constraint_only_if_there_is_one():
-    assert "constrained model" not in told(rate=rate_of("demographic_parity"), criterion=None)
+    assert "constraint" not in told(rate=rate_of("demographic_parity"), criterion=None)
 
 
 # -- Assumptions -------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import narwhals as nw
@@ -33,7 +34,7 @@ from surefair.archives import Arrays, Damaged, read_archive, write_archive
 from surefair.audits import Audit, Settings
 from surefair.checkpoints import pack, unpack
 from surefair.criteria import get_criterion
-from surefair.diagnostics import Diagnostic, SmallConstraintSet
+from surefair.diagnostics import DependentRows, Diagnostic, SmallConstraintSet
 from surefair.estimators import FairClassifier
 from surefair.features import MISSING, Features, as_numbers, as_words, is_number, is_text, plain_column
 from surefair.intervals import SOURCES, Interval, plain
@@ -42,6 +43,7 @@ from surefair.reading import BadRows, Source, open_source
 from surefair.splitting import FEW, Rows, constraint_rows, hold_out, sides
 
 CHUNK = 50_000  # rows
+VALUES = 30  # of a column to split by, held out
 LEAST = 50  # rows to train on, below which there is nothing to say
 FIRST_LOOK, APART = 500, 1.4  # training rows before the first look along the stream, and between two, as a factor
 PATH_SOURCES = ("total", "training")  # looked at along the stream
@@ -49,6 +51,8 @@ MODELS = ("constrained", "unconstrained")
 SECONDS = 60.0  # between two checkpoints, unless told
 KEPT = 2  # checkpoints
 FORMAT, VERSION = "surefair.audit-checkpoint", 1
+
+ONE_AT_A_TIME = Lock()  # audits of one process: what is warned of is caught for all threads together
 
 Folder = str | os.PathLike[str]
 
@@ -182,8 +186,11 @@ class Running:
         if data is None and place is None:
             raise ValueError("This audit was of a data frame or a file object. Pass the same data again.")
         running = cls(place if data is None else data, Settings(**meta["settings"]), place)
-        saved = place == "-" and not running._is_stream  # to a file, which is no longer known by the name of a stream
-        if not saved and _contents(running.files) != _contents(meta["files"]):  # of a stream, of its first bytes
+        if place == "-" and not running._is_stream:
+            raise ValueError(
+                "This audit was of standard input. Pass the same bytes there again, with --data - or none."
+            )
+        if _contents(running.files) != _contents(meta["files"]):  # of a stream, of its first bytes
             raise ValueError(
                 f"The data are not those of the checkpoint: {_listed(meta['files'])} then, {_listed(running.files)} "
                 "now. Go on with the same data, or begin afresh."
@@ -220,26 +227,27 @@ class Running:
             for scratch in Path(checkpoint).glob(".[0-9]*.npz.*"):  # of a run that was killed while it wrote
                 scratch.unlink(missing_ok=True)
         self.n_jobs, last, kept, stopped = effective_n_jobs(n_jobs), time.monotonic(), self.read, False
-        with warnings.catch_warnings(record=True) as caught:
+        with ONE_AT_A_TIME, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for number, table in enumerate(self.source.tables(CHUNK, self.columns)):
                 if number == 0:
                     self._settle(table)
                 if number < self.chunks:
                     continue
+                if stopped:  # and there is more to read
+                    break
                 self._take(table)
                 self.warned |= {_told(one.message) for one in caught if isinstance(one.message, Diagnostic)}
                 caught.clear()
                 progress(self.read)
                 stopped = stop()
                 due = time.monotonic() - last > seconds if every is None else self.read - kept >= every
-                if checkpoint is not None and (due or stopped):
+                if checkpoint is not None and due:
                     self._save(Path(checkpoint))
                     last, kept = time.monotonic(), self.read
-                if stopped:
-                    break
-            self.complete = not stopped
-            if checkpoint is not None and self.complete:
+            else:
+                self.complete = True
+            if checkpoint is not None and self.chunks:
                 self._save(Path(checkpoint))
             return self._result()
 
@@ -305,8 +313,9 @@ class Running:
                 f"{len(found)}: {told or 'none'}{' and so on' if len(found) > 10 else ''}. {hint}"
             )
         if settings.positive is not None:
-            one_of(settings.positive, found, f"value of the label {settings.label!r}")
-            found = sorted(found, key=lambda word: word == settings.positive)
+            meant = [word for word in found if _alike(word, settings.positive)] or [settings.positive]
+            one_of(meant[0], found, f"value of the label {settings.label!r}")
+            found = sorted(found, key=lambda word: word == meant[0])
         self.labels = tuple(found)
         taken = {settings.label, settings.weights, settings.split_by}
         taken |= set() if settings.include_sensitive else {*settings.sensitive}
@@ -360,7 +369,8 @@ class Running:
             if (rows := rows & good).any():
                 good &= ~rows
                 self.own.add(reason)
-                self.bad.add(reason, int(rows.sum()), f"row {numbers[rows.argmax()] + 1:,}")
+                whole = " of those with all fields" if self.bad.total > self._own_bad() else ""
+                self.bad.add(reason, int(rows.sum()), f"row {numbers[rows.argmax()] + 1:,}{whole}")
         for tally, found in ((self.missing, encoded.missing), (self.unseen, encoded.unseen)):
             tally.update({name: int((rows & good).sum()) for name, rows in found.items()})
         self.read += n
@@ -396,6 +406,11 @@ class Running:
             warnings.warn(SmallConstraintSet(words), stacklevel=2)
         self.apart = np.unique(rows.side[chosen])
         spent = np.isin(rows.side, self.apart) if settings.split_by is not None else chosen
+        if settings.split_by is not None and (n := len(np.unique(held.side))) < VALUES:
+            raise ValueError(
+                f"Of {settings.split_by!r}, too few values are held out: {n}, and {VALUES} are needed. Split by a "
+                "column of more values, or by none."
+            )
         if spent.all():
             raise ValueError(f"There are too few rows{few}: none is left to train on, of {self.read} read.")
         self.set_aside += int((spent & ~chosen).sum())
@@ -469,10 +484,29 @@ class Running:
             self._look()
         kinds = [(metric, source) for metric in settings.measured for source in SOURCES]
         measured = self._each(lambda clf: [self._interval(clf, *kind) for kind in kinds])
-        right = [clf.predict(held.X) == held.y for clf in self.models.values()]
+        decided = [clf.predict(held.X) for clf in self.models.values()]
+        right = [decision == held.y for decision in decided]
+        dependent = settings.split_by is not None and len(np.unique(held.side)) < held.n
+        if dependent:
+            words = (
+                f"Rows with the same {settings.split_by!r} are not independent of each other: intervals are too narrow."
+            )
+            self.warned.add(
+                _told(DependentRows(f"{words} There is no definite verdict; keep one row of each for one."))
+            )
         models = [
-            findings.model_told(name, clf, intervals, correct, held.weight, features.names, settings)
-            for (name, clf), intervals, correct in zip(self.models.items(), measured, right, strict=True)
+            findings.model_told(
+                name,
+                clf,
+                intervals,
+                decision == held.y,
+                held.weight,
+                features.names,
+                len({*decision}) == 1,
+                dependent,
+                settings,
+            )
+            for (name, clf), intervals, decision in zip(self.models.items(), measured, decided, strict=True)
         ]
         verdict = None
         if settings.margin is not None:
@@ -482,7 +516,7 @@ class Running:
         rows |= {"constraint": sum(one["constraint"] for one in groups if one["column"] == settings.sensitive[0])}
         software = ("numpy", "numba", "scikit-learn", "pyarrow")
         return Audit(
-            sentence=findings.sentence(settings, models, verdict, self.complete),
+            sentence=findings.sentence(settings, models, self.labels[1], verdict, self.complete),
             verdict=verdict,
             complete=self.complete,
             settings=settings.to_dict() | {"labels": [*self.labels]},
@@ -557,6 +591,7 @@ def _columns(settings: Settings, schema: pa.Schema) -> list[str]:
     for what, names in named.items():
         for name in names:
             if name is not None:
+                _check_header(name, known)
                 kind = schema.field(one_of(name, known, f"column for {what}")).type
                 if what not in ("features", "drop") and not _serves(kind, what):
                     raise ValueError(f"Column {name!r} is of type {kind}, which cannot serve for {what}. Convert it.")
@@ -564,6 +599,15 @@ def _columns(settings: Settings, schema: pa.Schema) -> list[str]:
     if settings.features is None:
         needed |= {*known} - {*settings.drop}
     return [name for name in known if name in needed]
+
+
+def _check_header(name: str, known: Sequence[str]) -> None:
+    """Refuse a name that is not there with a hint, where the others look like a row rather than a header."""
+    if name not in known and any(_in_order(word)[0] is False for word in known):
+        raise ValueError(
+            f"There is no column {name!r}. The first line reads {', '.join(map(repr, known[:6]))} and so on: if the "
+            "file has no header, give the names of its columns (names, --names)."
+        )
 
 
 def _serves(kind: pa.DataType, what: str) -> bool:
@@ -625,6 +669,12 @@ def _in_order(word: str) -> tuple[bool, float, str]:
     except ValueError:
         number = np.nan
     return (True, 0.0, word) if np.isnan(number) else (False, number, word)
+
+
+def _alike(word: str, asked: str) -> bool:
+    """Whether a word is the one asked for, as text, as a number, or as true or false."""
+    same_number = not _in_order(word)[0] and _in_order(word)[:2] == _in_order(asked)[:2]
+    return word == asked or same_number or (word == asked.lower() and word in ("true", "false"))
 
 
 def _told(message: Warning | str) -> str:

@@ -105,6 +105,11 @@ class Settings:
             one_of(self.criterion, CRITERIA, "criterion")
         for metric in self.metrics:
             get_metric(metric)
+        object.__setattr__(self, "metrics", tuple(dict.fromkeys(self.metrics)))
+        if self.margin is not None and len({metric.endswith("_ratio") for metric in self.metrics}) > 1:
+            raise ValueError("One margin cannot serve for differences and ratios together. Audit them one by one.")
+        if both := [name for name in self.features or () if name in self.drop]:
+            raise ValueError(f"Column {both[0]!r} is to be learnt from and to be dropped. Choose one.")
         check_level(self.confidence_level)
         if self.margin is not None and not 0.0 < self.margin < 1.0:
             raise ValueError(f"margin must lie strictly between 0 and 1, for example 0.05; received {self.margin!r}.")
@@ -133,7 +138,7 @@ class Settings:
         return (*self.judged, *(name for name in CRITERIA if name not in self.judged))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """How alike two models treat groups, one trained under a constraint and one without, and how certain that is.
 
@@ -187,6 +192,13 @@ class Audit:
     assumptions: list[dict[str, Any]]
     versions: dict[str, str]
 
+    def __str__(self) -> str:
+        doubts = [f"Does not hold: {one['assumes']}" for one in self.assumptions if not one["held"]]
+        return "\n".join([self.sentence, *doubts])
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.data['name']}, {self.rows['read']:,} rows: {self.verdict or 'no margin given'}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON."""
         return {"format": FORMAT, "version": VERSION} | asdict(self)
@@ -227,8 +239,9 @@ class Audit:
         """One of the models, by name."""
         return next(model for model in self.models if model["name"] == name)
 
-    def interval(self, metric: str, source: str = "total", model: str = "constrained") -> dict[str, Any]:
-        """Interval of a model's unfairness, as ``Interval.to_dict`` gives it."""
+    def interval(self, metric: str | None = None, source: str = "total", model: str = "constrained") -> dict[str, Any]:
+        """Interval of a model's unfairness, as ``Interval.to_dict`` gives it; by default in the metric judged."""
+        metric = metric or self.model(model)["intervals"][0]["metric"]
         for found in self.model(model)["intervals"]:
             if (found["metric"], found["source"]) == (metric, source):
                 return dict(found)

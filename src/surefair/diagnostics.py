@@ -126,6 +126,12 @@ class TimeDependence(Diagnostic):
     assumes = "Rows come in no order that matters."
 
 
+class DependentRows(Diagnostic):
+    """Several rows belong together, of one person perhaps: intervals are too narrow. Keep one of each."""
+
+    assumes = "Rows are independent of each other."
+
+
 class ChanceConstraint(Diagnostic):
     """The constraint set does not show that groups differ: what is held back is chance, and costs accuracy."""
 

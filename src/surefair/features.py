@@ -219,6 +219,13 @@ def _encoding(name: str, column: pa.Array) -> Number | Category | Hashed | str:
         found = _encoding(name, pa.array(values if wrong is None else values[~wrong], from_pandas=True))
         return Number(name, column) if isinstance(found, Number) else found
     code, words = as_words(column)
+    if _are_dates(words):
+        return "dates"
+    if np.mean([_number(word.replace(",", ".", 1)) is not None for word in words.tolist()]) > MOSTLY:
+        raise ValueError(
+            f"Column {name!r} seems to hold numbers with decimal commas, such as {words[0]!r}. Write them with points, "
+            "or leave the column out (drop, --drop)."
+        )
     if len(words) == 1:
         return f"constant, {words[0]!r} in every row"
     if (share := np.bincount(code) / len(code)).max() > 1.0 - RARE:
@@ -258,6 +265,14 @@ def as_numbers(column: pa.Array) -> tuple[FloatArray, BoolArray | None]:
         wrong = np.array([number is None for number in known]) & (words != MISSING)
         return np.array([np.nan if number is None else number for number in known])[code], wrong[code]
     return np.array(numbers.to_numpy(zero_copy_only=False)), None
+
+
+def _are_dates(words: NDArray[Any]) -> bool:
+    """Whether all words but the one for missing values are dates, as ISO 8601 writes them."""
+    try:
+        return len(pa.array([word for word in words if word != MISSING]).cast(pa.timestamp("s"))) > 0
+    except pa.ArrowInvalid:
+        return False
 
 
 def _number(word: str) -> float | None:

@@ -27,9 +27,15 @@ def model_told(
     correct: BoolArray,
     weight: FloatArray,
     features: Sequence[str],
+    constant: bool,
+    dependent: bool,
     settings: Settings,
 ) -> dict[str, Any]:
-    """What is found of one model: its accuracy, its intervals, its coefficients, its verdicts."""
+    """What is found of one model: its accuracy, its intervals, its coefficients, its verdicts.
+
+    There is no definite verdict on a model that is ``constant``, that decides the same for everyone: it keeps any
+    margin, and shows nothing by it. Nor is there one from rows that are ``dependent``: intervals are too narrow.
+    """
     table = nw.from_native(clf.coef_interval(settings.confidence_level), eager_only=True)
     coefficients = [
         {key: plain(value) for key, value in row.items()} | {"feature": feature}
@@ -39,11 +45,15 @@ def model_told(
     for one in intervals:
         if settings.margin is not None and one.source == "total" and one.metric in settings.judged:
             needed = one.rows_needed(settings.margin)._asdict()
-            found = {"metric": one.metric, "verdict": one.verdict(settings.margin)}
+            found = {
+                "metric": one.metric,
+                "verdict": UNDECIDED if constant or dependent else one.verdict(settings.margin),
+            }
             verdicts.append(found | {"rows_needed": {key: plain(float(value)) for key, value in needed.items()}})
     return {
         "name": name,
         "criterion": clf.criterion,
+        "constant": constant,
         "accuracy": _accuracy(correct, weight, settings.confidence_level),
         "intervals": [one.to_dict() for one in intervals],
         "coefficients": coefficients,
@@ -61,11 +71,16 @@ def _accuracy(correct: BoolArray, weight: FloatArray, level: float) -> dict[str,
 
 
 def price(free: BoolArray, held: BoolArray, weight: FloatArray, level: float) -> dict[str, float]:
-    """Accuracy of the unconstrained model minus that of the constrained one, on the same rows, with its interval."""
-    share, lost = weight / weight.sum(), free.astype(np.float64) - held
-    mean = float(share @ lost)
-    half = float(norm.ppf((1.0 + level) / 2.0) * np.sqrt(np.sum(share**2 * (lost - mean) ** 2)))
-    return {"estimate": mean, "low": mean - half, "high": mean + half}
+    """Accuracy of the unconstrained model minus that of the constrained one, on the same rows, with its interval.
+
+    By Agresti and Min: half a row is added to each of the four cells of the table right × right, without which models
+    that never disagree among a few rows would be alike for certain.
+    """
+    n = float(weight.sum() ** 2 / (weight @ weight))  # rows of equal weight that would tell as much
+    more, less = (float(weight @ part / weight.sum()) for part in (free & ~held, held & ~free))
+    middle = n * (more - less) / (n + 2.0)
+    half = norm.ppf((1.0 + level) / 2.0) * np.sqrt(n * (more + less) + 1.0 - (n + 2.0) * middle**2) / (n + 2.0)
+    return {"estimate": more - less, "low": float(middle - half), "high": float(middle + half)}
 
 
 def overall(verdicts: Iterable[str]) -> str:
@@ -80,44 +95,74 @@ def overall(verdicts: Iterable[str]) -> str:
     return VIOLATES if VIOLATES in found else UNDECIDED if UNDECIDED in found else WITHIN
 
 
-def sentence(settings: Settings, models: list[dict[str, Any]], verdict: str | None, complete: bool) -> str:
-    """The finding, for people who are no statisticians."""
-    metric = settings.judged[0]
-    criterion, ratio = get_metric(metric)
+def sentence(
+    settings: Settings, models: list[dict[str, Any]], positive: str, verdict: str | None, complete: bool
+) -> str:
+    """The finding, for people who are no statisticians.
+
+    Of several pairs of groups it names the one with the largest gap, and the one that most surely differs, if that is
+    another: the first may be of two groups with hardly a row.
+    """
+    ratio = settings.judged[0].endswith("_ratio")
     unit = "" if ratio else " percentage points"
 
     def number(value: float | None) -> str:
         return "an unknown number" if value is None else f"{value:.2f}" if ratio else f"{100.0 * value:.1f}"
 
-    def range_of(one: dict[str, Any]) -> str:
-        return f"between {number(one['low'])} and {number(one['high'])}"
-
-    one, free = (
-        next(one for one in model["intervals"] if (one["metric"], one["source"]) == (metric, "total"))
-        for model in models
-    )
-    rate = next(r.words for r in (*criterion.rates, *criterion.ratio_rates) if r.name == one["rate"])
-    pair = f"groups {one['pair'][0]!r} and {one['pair'][1]!r} of {one['column']!r}"
-    differ = "are in the ratio" if ratio else "differ by"
-    model = "constrained model" if settings.criterion else "model"
-    words = (
-        f"Under the {model}, {pair} {differ} {number(one['estimate'])}{unit} in the {rate} "
-        f"(with {100.0 * settings.confidence_level:g} % confidence, {range_of(one)})"
-    )
+    one, free = (total(model, settings.judged[0]) for model in models)
+    level = f"with {100.0 * settings.confidence_level:g} % confidence"
+    apart = f"in the ratio {number(one['estimate'])}" if ratio else f"{number(one['estimate'])}{unit} apart"
+    words = f"A linear model trained on these data{' under the constraint' if settings.criterion else ''} has "
+    words += f"{_rates(one)}: {apart} ({level}, between {number(one['low'])} and {number(one['high'])}"
+    if len(one["by_pair"]) > 1:
+        words += ", over all pairs of groups"
+        surest = max(one["by_pair"], key=_surely)
+        if _surely(surest) > 0.0 and [surest["first"], surest["second"]] != one["pair"]:
+            words += f"; those that most surely differ are {surest['first']!r} and {surest['second']!r}"
+    words += ")"
     if settings.criterion:
-        largest = "smallest ratio" if ratio else "largest difference"
-        words += f"; without the constraint, the {largest} is {number(free['estimate'])}{unit} ({range_of(free)})"
-    words += "."
-    if settings.margin is not None:
+        words += f"; without the constraint, the {'smallest ratio' if ratio else 'largest difference'} is "
+        words += f"{number(free['estimate'])}{unit} (between {number(free['low'])} and {number(free['high'])})"
+    words += f". Positive is {settings.label} = {positive!r}."
+    if models[0]["constant"]:
+        words += " The model decides the same for everyone, so that this says nothing of how it treats groups."
+    elif settings.margin is not None:
         margin = f"the margin of {number(settings.margin)}{unit}"
+        what = "ratio" if ratio else "difference"
+        own = next(found["verdict"] for found in models[0]["verdicts"] if found["metric"] == settings.judged[0])
         words += {
-            WITHIN: f" This is within {margin}.",
-            VIOLATES: f" This violates {margin}.",
-            UNDECIDED: f" These rows do not tell whether that is within {margin}.",
-        }[verdict or UNDECIDED]
-        if len(settings.judged) > 1:
-            words += f" The verdict is on {', '.join(name.replace('_', ' ') for name in settings.judged)} together."
+            WITHIN: f" The {what} is within {margin}.",
+            VIOLATES: f" The {what} violates {margin}.",
+            UNDECIDED: f" These rows do not tell whether the {what} is within {margin}.",
+        }[own]
+        if others := [name.replace("_", " ") for name in settings.judged[1:]]:
+            words += f" Together with {', '.join(others)}: {verdict}."
     return words if complete else f"So far, with not all rows read: {words}"
+
+
+def total(model: dict[str, Any], metric: str) -> dict[str, Any]:
+    """A model's interval of source total."""
+    return next(one for one in model["intervals"] if (one["metric"], one["source"]) == (metric, "total"))
+
+
+def _rates(one: dict[str, Any]) -> str:
+    """Rates of the two groups that are farthest apart, in words."""
+    criterion, _ = get_metric(one["metric"])
+    what = next(rate.words for rate in (*criterion.rates, *criterion.ratio_rates) if rate.name == one["rate"])
+    rates = {
+        row["group"]: "an unknown share" if row["rate"] is None else f"{row['rate']:.1%}".replace("%", " %")
+        for row in one["by_group"]
+        if row.get("column", one["column"]) == one["column"] and row.get("metric", one["rate"]) == one["rate"]
+    }
+    first, second = one["pair"]
+    return (
+        f"a {what} of {rates[first]} in group {first!r} and of {rates[second]} in group {second!r} of {one['column']!r}"
+    )
+
+
+def _surely(pair: dict[str, Any]) -> float:
+    """How far two groups are apart at least, by their limits."""
+    return max(pair["low"] or 0.0, -(pair["high"] or 0.0), 0.0)
 
 
 def assumptions(warned: Iterable[str]) -> list[dict[str, Any]]:

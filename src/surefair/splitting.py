@@ -72,6 +72,12 @@ def hold_out(held: Rows | None, rows: Rows) -> tuple[Rows, Rows]:
     most = min(MOST_ROWS, MOST_BYTES // (8 * rows.X.shape[1]))
     if held.n > most:
         keep = held.side <= np.partition(held.side, most - 1)[most - 1]
+        if keep.sum() > most:  # more than one row of a value: without the last value
+            keep = held.side < held.side[keep].max()
+        if not keep.any():
+            raise ValueError(
+                f"More than {most:,} rows have one value of the column to split by. Split by another, or by none."
+            )
         held, rows = held.part(keep), rows.followed_by(held.part(~keep))
     return held, rows
 
@@ -86,15 +92,19 @@ def constraint_rows(
     """
     wanted = asked or min(max(CONSTRAINT_ROWS, PER_FEATURE * rows.X.shape[1]), MOST_CONSTRAINT)
     n = max(1, min(wanted, rows.n // 5))
-    chosen, told = rows.side <= np.partition(rows.side, n - 1)[n - 1], []
+    chosen, few = rows.side <= np.partition(rows.side, n - 1)[n - 1], dict[tuple[str, str], int]()
     looked_at = [] if criterion is None else [rate.looks_at(np.where(rows.y, 1.0, -1.0)) for rate in criterion.rates]
-    for name, column in zip(sensitive, rows.groups, strict=True):
-        for group in sorted(set(column.tolist())):
-            least = min((int((chosen & (column == group) & part).sum()) for part in looked_at), default=FEW)
-            if least < FEW:
-                chosen = chosen & (column != group)
-                told.append(
-                    f"Group {group!r} of {name!r} has {least} rows in the constraint set that the criterion looks at, "
-                    f"fewer than {FEW}: it is measured, but not constrained."
-                )
-    return chosen, told
+    groups = {(name, group): column == group for name, column in zip(sensitive, rows.groups, strict=True)
+              for group in sorted(set(column.tolist()))}  # fmt: skip
+    before = -1
+    while before < len(few):  # rows of one column's groups are rows of another's
+        before = len(few)
+        for key, here in groups.items():
+            least = min((int((chosen & here & part).sum()) for part in looked_at), default=FEW)
+            if key not in few and least < FEW:
+                chosen, few[key] = chosen & ~here, least
+    return chosen, [
+        f"Group {group!r} of {name!r} has {least} rows in the constraint set that the criterion looks at, fewer than "
+        f"{FEW}: it is measured, but not constrained."
+        for (name, group), least in few.items()
+    ]

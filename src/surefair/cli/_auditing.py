@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,20 +69,24 @@ def conclude(
 
     if jobs == 0:
         raise click.UsageError("--jobs is a number of threads, or -1 for one on every core; received 0.")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # of letters that a terminal does not know
     console = Console(emoji=False)  # names are shown as they are, also one like ":warning:"
     with interruptible(console) as stop, shown(running, Console(stderr=True), not quiet) as progress:
         found = running.run(
             checkpoint=checkpoint, seconds=every_seconds, every=every_rows, n_jobs=jobs, progress=progress, stop=stop
         )
-    if not quiet:
-        tell(found, console, verbose)
-    found.to_json(out / "audit.json")
+    found.to_json(out / "audit.json")  # before anything that a terminal could refuse
     write_report(found, out / "report.html")
-    for name in ("audit.json", "report.html"):
-        console.print(f"Written: {out / name}", highlight=False, soft_wrap=True, markup=False)
+    with suppress(BrokenPipeError, SystemExit):  # as where only the first lines are read
+        tell(found, console, verbose, quiet)
+        for name in ("audit.json", "report.html"):
+            console.print(f"Written: {out / name}", highlight=False, soft_wrap=True, markup=False)
+        if not found.complete:
+            going_on = f"surefair resume {checkpoint}" if checkpoint else "without --checkpoint, there is no going on"
+            words = f"Stopped after {running.read:,} rows: {going_on}"
+            console.print(words, highlight=False, soft_wrap=True, markup=False)
     if not found.complete:
-        going_on = f"surefair resume {checkpoint}" if checkpoint else "without --checkpoint, it cannot be gone on with"
-        console.print(f"Stopped after {running.read:,} rows: {going_on}", highlight=False, soft_wrap=True, markup=False)
         sys.exit(STOPPED)
     sys.exit(EXIT_CODES[found.verdict])
 
@@ -121,28 +126,40 @@ def shown(running: Running, console: Console, wanted: bool) -> Iterator[Callable
         yield advance
 
 
-def tell(found: Audit, console: Console, verbose: bool) -> None:
-    """Show what was found as tables and sentences."""
+def tell(found: Audit, console: Console, verbose: bool = False, quiet: bool = False) -> None:
+    """Show what was found as tables and sentences; if quiet, only the verdict."""
     from rich.markup import escape
     from rich.table import Table
 
+    from surefair.report.texts import shown as visible
+
+    if quiet:
+        console.print(found.verdict or found.sentence, highlight=False, markup=False)
+        return
     level = f"{100.0 * found.settings['confidence_level']:g} %"
     console.print(found.sentence, highlight=False, markup=False)
+    models = found.models if found.settings["criterion"] else found.models[:1]
     table = Table(title=f"Unfairness on {found.rows['evaluation']:,} rows held out: {level} intervals, source total")
     table.add_column("metric", overflow="fold")
-    for model in found.models:
-        table.add_column(model["name"], justify="right", no_wrap=True)
+    for model in models:
+        table.add_column(model["name"] if found.settings["criterion"] else "model", justify="right", no_wrap=True)
     for metric in dict.fromkeys(one["metric"] for one in found.models[0]["intervals"]):
-        limits = (found.interval(metric, "total", model["name"]) for model in found.models)
+        limits = (found.interval(metric, "total", model["name"]) for model in models)
         table.add_row(metric.replace("_", " "), *map(_limits, limits))
     table.add_section()
-    table.add_row("accuracy", *(_limits(model["accuracy"]) for model in found.models))
+    table.add_row("accuracy", *(_limits(model["accuracy"]) for model in models))
     console.print(table)
     rows = ", ".join(
         f"{found.rows[name]:,} {name.replace('_', ' ')}" for name in ("training", "constraint", "evaluation")
     )
     aside = f", {found.rows['set_aside']:,} set aside" if found.rows["set_aside"] else ""
     console.print(f"Rows: {found.rows['read']:,} read; {rows}{aside}.", highlight=False)
+    learnt = [one for one in found.columns if one["features"]]
+    left = ", ".join(f"{one['name']} ({one['note']})" for one in found.columns if one["role"] == "left out")
+    words = (
+        f"Learnt from {', '.join(one['name'] for one in learnt)}: {sum(one['features'] for one in learnt)} features."
+    )
+    console.print(visible(f"{words}{f' Left out: {left}.' if left else ''}"), highlight=False, markup=False)
     for one in found.rows["bad"]:
         console.print(
             f"Not used: {one['count']:,} rows with {one['reason']}, first: {one['first']}.",
@@ -151,10 +168,9 @@ def tell(found: Audit, console: Console, verbose: bool) -> None:
         )
     doubts = [one for one in found.assumptions if not one["held"]]
     for one in doubts:
-        console.print(f"[yellow]Not so:[/yellow] {escape(one['assumes'])} ({one['name']})", highlight=False)
-        if verbose:
-            for message in one["messages"]:
-                console.print(f"  {message}", highlight=False, markup=False)
+        console.print(f"[yellow]Does not hold:[/yellow] {escape(one['assumes'])}", highlight=False)
+        for message in one["messages"] if verbose else [one["messages"][0].partition(". ")[0] + "."]:
+            console.print(f"  {message}", highlight=False, markup=False)
     if verbose:
         _tell_more(found, console)
     if found.verdict is not None:
@@ -166,16 +182,20 @@ def _tell_more(found: Audit, console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from surefair.report.texts import shown as visible
+
     for title, rows in (("Groups", found.groups), ("Columns", found.columns)):
         table = Table(title=title)
         for heading in rows[0]:
             table.add_column(heading.replace("_", " "), overflow="fold")
         for row in rows:
-            table.add_row(*(escape(f"{value:,}" if type(value) is int else str(value)) for value in row.values()))
+            table.add_row(
+                *(escape(f"{value:,}" if type(value) is int else visible(str(value))) for value in row.values())
+            )
         console.print(table)
 
 
 def _limits(one: dict[str, Any]) -> str:
     """Write an estimate with its interval."""
-    numbers = ("?" if one[name] is None else f"{one[name]:.3f}" for name in ("estimate", "low", "high"))
+    numbers = ("undefined" if one[name] is None else f"{one[name]:.3f}" for name in ("estimate", "low", "high"))
     return "{} ({} to {})".format(*numbers)

@@ -9,6 +9,11 @@ import click
 
 from surefair.cli._auditing import conclude, failures_told, out_option, work_options
 
+CRITERIA = (
+    "demographic_parity, equalized_odds, error_rate, false_discovery_rate, false_negative_rate, false_omission_rate, "
+    "false_positive_rate"
+)
+
 
 @click.command(
     "audit",
@@ -17,9 +22,16 @@ from surefair.cli._auditing import conclude, failures_told, out_option, work_opt
 )
 @click.argument("data")
 @click.option("--label", required=True, help="Column of the label, of two values.")
-@click.option("--sensitive", required=True, multiple=True, help="Column of the groups; more than once for several.")
-@click.option("--criterion", default="demographic_parity", show_default=True, help="What to enforce; none for nothing.")
-@click.option("--metric", "metrics", multiple=True, help="What the verdict is about.  [default: the criterion]")
+@click.option("--sensitive", required=True, multiple=True, help="Columns of the groups, a,b, or more than once.")
+@click.option(
+    "--criterion", default="demographic_parity", show_default=True, help=f"What to enforce: {CRITERIA}; or none."
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="What the verdict is about: as above, or one with _ratio.  [default: the criterion]",
+)
 @click.option("--margin", type=float, help="Largest acceptable gap; of a ratio the least acceptable.")
 @click.option("--positive", help="The positive label.  [default: the second in sorted order]")
 @click.option("--features", multiple=True, help="Columns to learn from, a,b,c.  [default: all others]")
@@ -40,7 +52,9 @@ from surefair.cli._auditing import conclude, failures_told, out_option, work_opt
 @click.option(
     "--replicates", "n_replicates", default=200, show_default=True, type=click.IntRange(min=2), help="Of each model."
 )
-@click.option("--constraint-rows", "n_constraint", type=click.IntRange(min=1), help="Rows set apart as D'.")
+@click.option(
+    "--constraint-rows", "n_constraint", type=click.IntRange(min=1), help="Rows set apart as the constraint set."
+)
 @click.option("--seed", "random_state", default=0, show_default=True, type=click.IntRange(min=0), help="Of everything.")
 @out_option
 @click.option(
@@ -50,6 +64,8 @@ from surefair.cli._auditing import conclude, failures_told, out_option, work_opt
 def command(
     data: str,
     criterion: str,
+    sensitive: tuple[str, ...],
+    metrics: tuple[str, ...],
     features: tuple[str, ...],
     drop: tuple[str, ...],
     names: tuple[str, ...],
@@ -73,7 +89,8 @@ def command(
 
     with failures_told():
         asked = Settings(
-            criterion=None if criterion == "none" else criterion, features=_listed(features) or None,
+            criterion=None if criterion == "none" else criterion, sensitive=_listed(sensitive),
+            metrics=_listed(metrics), features=_listed(features) or None,
             drop=_listed(drop), names=_listed(names) or None, **settings,
         )  # fmt: skip
         out.mkdir(parents=True, exist_ok=True)  # before anything is worked out that could not be kept

@@ -30,6 +30,7 @@ FEW = [
     "checkpoints",
     "covariances",
     "criteria",
+    "distributed",
     "estimators",
     "fairlearn",
     "float32",

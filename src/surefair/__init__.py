@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair import criteria as criteria
     from surefair import datasets, scoring, theory
     from surefair import diagnostics as diagnostics
+    from surefair import distributed as distributed
     from surefair import plotting as plotting
     from surefair.auditing import audit, resume
     from surefair.audits import Audit
@@ -65,7 +66,15 @@ _HOME = {
     "save": "surefair.checkpoints",
     "wasserstein2": "surefair.scoring",
 }
-_MODULES = {"criteria", "datasets", "diagnostics", "plotting", "scoring", "theory"}  # sf.datasets and so on
+_MODULES = {
+    "criteria",
+    "datasets",
+    "diagnostics",
+    "distributed",
+    "plotting",
+    "scoring",
+    "theory",
+}  # sf.theory and so on
 
 if not TYPE_CHECKING:  # a type checker that saw it would take any name for granted
 

@@ -89,7 +89,12 @@ def pack(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
         arrays |= _packed("form", fit.learner.form) | {"W": fit.W, "start": fit.learner.settings.start}
         meta["form"] = type(fit.learner.form).__name__
         meta |= {"begun": _params(fit.problem.params), "begun_groups": _groups(fit.problem.groups)}
-        meta |= {"sparse": fit.sparse, "weight": fit.weight, "schedule": vars(fit.learner.settings.schedule)}
+        meta |= {
+            "sparse": fit.sparse,
+            "weight": fit.weight,
+            "shards": fit.shards,
+            "schedule": vars(fit.learner.settings.schedule),
+        }
     return meta, arrays
 
 
@@ -167,7 +172,8 @@ def unpack(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
         schedule = PolynomialDecay(**meta["schedule"])
         fit = assemble(problem, constraint_set, None, arrays["W"], form, arrays["start"], schedule, meta["sparse"])
         state = _unpacked("state", type(fit.state), arrays)
-        clf._fit = fit._replace(state=state._replace(k=int(state.k)), weight=meta["weight"])
+        shards = meta.get("shards", 1)  # which older files do not have
+        clf._fit = fit._replace(state=state._replace(k=int(state.k)), weight=meta["weight"], shards=shards)
     return clf
 
 

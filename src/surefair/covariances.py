@@ -47,9 +47,14 @@ def nothing() -> FloatArray:
     return np.zeros((0, 1, 0, 0))
 
 
-def room(trace: FloatArray, k: int, n_rows: int, n_features: int) -> tuple[FloatArray, FloatArray]:
-    """Room for what a kernel tells of the n rows after the first k: margins (n,), and S_k - k start (points, D)."""
-    if not len(trace):
+def room(
+    trace: FloatArray, k: int, n_rows: int, n_features: int, columns: tuple[int, int] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Room for what a kernel tells of the n rows after the first k: margins (n,), and S_k - k start (points, D).
+
+    There is nothing to tell where the fit itself is not among the columns that are carried.
+    """
+    if not len(trace) or (columns is not None and columns[0] > 0):
         return np.empty(0), np.empty((0, n_features))
     return np.empty(n_rows), np.empty(((k + n_rows) // kernels.STRIDE - k // kernels.STRIDE, n_features))
 
@@ -72,7 +77,7 @@ def add(
     sums: FloatArray, k: int,
 ) -> None:  # fmt: skip
     """Add what the rows after the first k have to tell, in place; kernels have left margins and sums in ``room``."""
-    if not len(trace):
+    if not len(margins):
         return
     at, n = sampled(k, len(y)), len(sums)
     margins, y, weight = margins[at], y[at], np.broadcast_to(weight, len(y))[at]

@@ -224,8 +224,8 @@ def check_start(bias: FloatArray, sd: FloatArray, reach: float) -> list[Diagnost
         )
     words = (
         f"The start is not forgotten: by linear dynamics it still moves a coefficient by {worst:.2g} of its standard "
-        "deviations, and its interval does not show that. Train on more rows, pass a larger constraint_set, which "
-        "step_size='auto' starts from, or, with a schedule of your own, take larger steps."
+        "deviations, and its interval does not show that. Train on more rows (merged fits: on more in each), pass a "
+        "larger constraint_set, which step_size='auto' starts from, or, with a schedule of your own, take larger steps."
     )
     return [*found, StartNotForgotten(words)]
 

@@ -99,7 +99,7 @@ def of_training(fit: Fit) -> list[Diagnostic]:
     top, along = values.max(initial=0.0), basis @ directions
     if top <= 0.0:
         return found
-    rows = np.r_[0.0, np.geomspace(1.0, fit.state.k, POINTS)]
+    rows = np.r_[0.0, np.geomspace(1.0, max(fit.state.k / fit.shards, 1.0), POINTS)]  # of merged fits, the mean number
     left = left_of_start(np.maximum(values, s.alpha), rows, s.schedule.total(rows))
     ahead = np.divide(left, 1.0 - left, out=np.zeros_like(left), where=left < 1.0)
     bias = fit.back(along @ (ahead * ((s.start - mean) @ along)))

@@ -28,7 +28,7 @@ from surefair import doubts
 from surefair.criteria import Criterion, Slabs, get_criterion
 from surefair.diagnostics import Diagnostic, LateGroup, Runs, check_near, check_order, issue
 from surefair.encoding import Census, Groups, Levels, mapped, together
-from surefair.fits import COVARIANCE_METHODS, Fit, Problem, Rows, begin, check_dense, fit_all
+from surefair.fits import COVARIANCE_METHODS, Fit, Learn, Problem, Rows, begin, check_dense, fit_all
 from surefair.intervals import (
     BOOTSTRAP_METHODS,
     METHODS,
@@ -207,6 +207,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        return self._trained(X, y, sensitive_features, constraint_set, sample_weight, Fit.learn)
+
+    def _trained(
+        self, X: Any, y: Any, sensitive_features: Any, constraint_set: Any, sample_weight: Any, learn: Learn
+    ) -> Self:
+        """Fit, with rows taken in by ``Fit.learn`` or what does the same elsewhere."""
         new = copy(self)
         rows, given = new._declare(X, y, sensitive_features, constraint_set, None, sample_weight)
         if len(new.classes_) == 1:
@@ -215,14 +221,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{new.classes_.tolist()}."
             )
         some_weight(rows.weight, "to learn from")
-        new._fit = fit_all(new._problem(), rows, given, self.n_constraint, effective_n_jobs(self.n_jobs))
+        n_threads = effective_n_jobs(self.n_jobs)
+        new._fit = fit_all(new._problem(), rows, given, self.n_constraint, n_threads, learn)
         if new._fit.weight == 0.0:
             raise ValueError(
                 "sample_weight is zero in every row that is left to train on beside the constraint set. Shuffle the "
                 "rows, or pass a constraint_set."
             )
         found = [*doubts.of_constraint_set(new._fit), *doubts.of_divergence(new._fit), *new._clumps()]
-        issue(found, stacklevel=2)
+        issue(found, stacklevel=3)
         return self._become(new)
 
     def partial_fit(
@@ -292,7 +299,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Both must be fits of the same problem: the same parameters, classes, groups and constraint set. The average of
         fits on disjoint shards has the same limit law as one pass over all rows, and so has each replicate. Give every
         shard a ``random_state`` of its own, so that their replicates are independent. Shards must be long: each has its
-        own start to forget, and the merged fit cannot warn of that. Look at ``coef_interval`` of each before.
+        own start to forget, and what is left of it does not average out. A merged fit warns of that at questions
+        (``StartNotForgotten``): its intervals are then too narrow, and fewer, longer shards are needed.
 
         Parameters
         ----------
@@ -323,7 +331,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "parameters and pass the same constraint_set to each."
             )
         states = zip(self._fit.state, other._fit.state, strict=True)
-        if self.seed_ == other.seed_ and self.n_rows_ > 0 and all(_same(a, b) for a, b in states):
+        if self.seed_ == other.seed_ and self._fit.state.k > 0 and all(_same(a, b) for a, b in states):
             raise ValueError("Both are the same fit of the same rows: merging them would count every row twice.")
         self._fit = self._fit.merged(other._fit)
         self._census = None if self._census is None or other._census is None else self._census.merged(other._census)
@@ -563,12 +571,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if columns is not None:
             self._take_groups(columns)
         if constraint_set is not None:
-            parts = constraint_set if isinstance(constraint_set, tuple | list) else ()
-            if len(parts) not in (3, 4) or any(part is None for part in parts[:3]):
-                raise ValueError(
-                    "constraint_set must be a tuple (X, y, sensitive_features) or (X, y, sensitive_features, "
-                    f"sample_weight); received {sum(part is not None for part in parts)} parts."
-                )
+            _check_parts(constraint_set)
             with _speaking_of("constraint_set"):
                 apart = self._check_labels(constraint_set[1]), self._columns(constraint_set[2])
                 self._take_groups(apart[1])
@@ -590,7 +593,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self._census is not None and columns is not None:
             self._census = self._census.counted(rows.group)
         self._runs = Runs.of(0 if self._census is None else len(self._census.rows)).after(rows.y > 0.0, rows.group)
-        self.seed_ = int(check_random_state(self.random_state).randint(0, 2**63 - 1, dtype=np.int64))
+        self.seed_ = _seed(self.random_state)
         return rows, given
 
     def _check_parameters(self) -> None:
@@ -741,6 +744,29 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 problem, constraint_set = replace(problem, groups=found), constraint_set._replace(group=codes)
         return begin(problem, constraint_set)
 
+    def _begun(self, constraint_set: Any) -> Self:
+        """Return a copy that has its constraint set, and no rows yet."""
+        new = copy(self)
+        _check_parts(constraint_set)
+        with _speaking_of("constraint_set"):
+            X, y, sensitive_features, *weight = constraint_set
+            rows, _ = new._declare(X, y, sensitive_features, None, None, *(weight or [None]))
+            if len(new.classes_) == 1:
+                raise ValueError(f"It must hold both labels; received {new.classes_.tolist()} only.")
+        assert new._census is not None
+        new._census, new._runs = Census.of(new._census.groups), Runs.of(len(new._census.rows))
+        new._fit = begin(new._problem(), rows)
+        issue(doubts.of_constraint_set(new._fit), stacklevel=3)
+        return new
+
+    def _reseeded(self, random_state: int) -> Self:
+        """Return a copy of what has begun, with another seed."""
+        assert self._fit is not None
+        new = copy(self)
+        new.random_state, new.seed_ = random_state, _seed(random_state)
+        new._fit = self._fit.reseeded(new.seed_)
+        return new
+
     # -- Small things ------------------------------------------------------------------------------------------------
 
     def _problem(self, params: dict[str, Any] | None = None) -> Problem:
@@ -844,6 +870,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def _seed(random_state: Any) -> int:
+    return int(check_random_state(random_state).randint(0, 2**63 - 1, dtype=np.int64))
+
+
 def _same(a: Any, b: Any) -> bool:
     if is_sparse(a) and is_sparse(b):
         return bool(a.shape == b.shape and (a != b).nnz == 0)
@@ -852,6 +882,15 @@ def _same(a: Any, b: Any) -> bool:
 
 def _same_groups(a: Groups | None, b: Groups | None) -> bool:
     return (a is None and b is None) or (a is not None and b is not None and a.labels == b.labels)
+
+
+def _check_parts(constraint_set: Any) -> None:
+    parts = constraint_set if isinstance(constraint_set, tuple | list) else ()
+    if len(parts) not in (3, 4) or any(part is None for part in parts[:3]):
+        raise ValueError(
+            "constraint_set must be a tuple (X, y, sensitive_features) or (X, y, sensitive_features, "
+            f"sample_weight); received {sum(part is not None for part in parts)} parts."
+        )
 
 
 def _unseen(groups: Groups, before: Groups | None, where: str) -> str:

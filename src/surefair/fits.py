@@ -5,7 +5,8 @@ A ``Fit`` is pure data and is replaced as a whole, never changed, so that an err
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,6 +99,8 @@ class Fit(NamedTuple):
     state: Any
     sparse: bool  # which kind of rows the learner takes
     weight: float  # sum of the weights of the rows trained on
+    shards: int = 1  # fits that this one was merged of, each with a start of its own to forget
+    columns: tuple[int, int] | None = None  # of the state, those that rows carry on; None for all
 
     @property
     def theta(self) -> FloatArray:
@@ -225,12 +228,21 @@ class Fit(NamedTuple):
             chunk = rows.part(low, low + size)
             relative, total = _relative(chunk.weight, state.k, total)
             y = np.ascontiguousarray(chunk.y)
-            state = self.learner.step(state, self.moved(chunk.X), y, relative, n_threads, reuse=last or low > 0)
+            X, reuse = self.moved(chunk.X), last or low > 0
+            state = self.learner.step(state, X, y, relative, n_threads, reuse, self.columns)
         return self._replace(state=state, weight=total)
+
+    def reseeded(self, seed: int) -> Fit:
+        """Fit of the same problem before its first row, whose replicates have other weights."""
+        problem, told = replace(self.problem, multipliers=replace(self.problem.multipliers, seed=seed)), self.learner
+        start, schedule = told.settings.start, told.settings.schedule
+        return assemble(problem, self.constraint_set, self.feature_map, self.W, told.form, start, schedule, self.sparse)
 
     def merged(self, other: Fit) -> Fit:
         """Fit of two shards of rows."""
-        return self._replace(state=self.learner.merge(self.state, other.state), weight=self.weight + other.weight)
+        state, weight = self.learner.merge(self.state, other.state), self.weight + other.weight
+        shards = sum(fit.shards for fit in (self, other) if fit.state.k > 0)
+        return self._replace(state=state, weight=weight, shards=max(shards, 1))
 
     @property
     def rigid(self) -> bool:
@@ -267,6 +279,10 @@ class Fit(NamedTuple):
         weight = None if (rows.weight == 1.0).all() else rows.weight
         counts = count(theta, mapped(self.feature_map, rows.X), truth, rows.group, sizes, weight, n_threads)
         return Counts(*(np.broadcast_to(c, (1 + self.problem.n_replicates, *c.shape[1:])) for c in counts))
+
+
+Learn = Callable[..., Fit]
+"""``Fit.learn``, or what does the same elsewhere."""
 
 
 def begin(problem: Problem, constraint_set: Rows) -> Fit:
@@ -344,12 +360,15 @@ def _relative(weight: FloatArray, k: int, total: float) -> tuple[FloatArray | fl
     return np.divide(weight * seen, totals, out=np.zeros(len(weight)), where=totals > 0.0), float(totals[-1])
 
 
-def fit_all(problem: Problem, rows: Rows, constraint_set: Rows | None, n_constraint: int, n_threads: int) -> Fit:
+def fit_all(
+    problem: Problem, rows: Rows, constraint_set: Rows | None, n_constraint: int, n_threads: int,
+    learn: Learn = Fit.learn,
+) -> Fit:  # fmt: skip
     """Fit of a whole data set: without a constraint set its first rows are set apart, a fifth of them at most."""
     if constraint_set is None:
         apart = min(n_constraint, rows.n // 5)
         constraint_set, rows = rows.part(0, apart), rows.part(apart)
-    return begin(problem, constraint_set).learn(rows, n_threads, last=True)
+    return learn(begin(problem, constraint_set), rows, n_threads, last=True)
 
 
 def with_ones(X: Any, problem: Problem) -> Any:

@@ -1700,18 +1700,31 @@ def _add_where(words: Any, bit: int, weight: float, out: Any) -> None:
 # -- Threads ----------------------------------------------------------------------------------------------------------
 
 
-def on_threads(kernel: Callable[..., Any], args: tuple[Any, ...], state: tuple[Any, ...], n_threads: int) -> Any:
+def spans(columns: tuple[int, int], n: int) -> list[tuple[int, int]]:
+    """Columns first, …, last - 1 in n parts, or fewer, of whole words; ``first`` is a multiple of 32.
+
+    >>> spans((0, 201), 3), spans((64, 70), 3)
+    ([(0, 64), (64, 128), (128, 201)], [(64, 70)])
+    """
+    first, last = columns
+    n_words = -(-(last - first) // WORD)
+    edges = [min(last, first + WORD * (n_words * i // n)) for i in range(n + 1)]
+    return [span for span in pairwise(edges) if span[0] < span[1]]
+
+
+def on_threads(
+    kernel: Callable[..., Any], args: tuple[Any, ...], state: tuple[Any, ...], n_threads: int,
+    columns: tuple[int, int] | None = None,
+) -> Any:  # fmt: skip
     """Call ``kernel(*args, first, last, *state)`` with the columns of the state shared out among threads.
 
-    Returns what the kernel returns, which must not depend on the columns.
+    Where ``columns`` are given, the others are left as they are. Returns what the kernel returns, which must not depend
+    on the columns.
     """
-    n_columns = state[0].shape[1]
-    n_words = -(-n_columns // WORD)
-    edges = [min(n_columns, WORD * (n_words * i // n_threads)) for i in range(n_threads + 1)]
-    spans = [span for span in pairwise(edges) if span[0] < span[1]]
-    if len(spans) == 1:
-        return kernel(*args, 0, n_columns, *state)
-    with ThreadPoolExecutor(len(spans)) as pool:
-        calls = [pool.submit(kernel, *args, *span, *state) for span in spans]
+    parts = spans((0, state[0].shape[1]) if columns is None else columns, n_threads)
+    if len(parts) == 1:
+        return kernel(*args, *parts[0], *state)
+    with ThreadPoolExecutor(len(parts)) as pool:
+        calls = [pool.submit(kernel, *args, *part, *state) for part in parts]
         results = [call.result() for call in calls]
         return results[0]

@@ -39,11 +39,12 @@ class Problem:
     constraint_set: tuple[Any, np.ndarray, Members]  # X, y = ±1, groups
     weight: np.ndarray  # (n,)
 
-    def state(self, cuts=(), n_threads=1, n_columns=None):
-        """State after all rows, fed in batches that end at the cuts."""
+    def state(self, cuts=(), n_threads=1, n_columns=None, columns=None):
+        """State after all rows, fed in batches that end at the cuts; of some columns, where they are given."""
         state = self.learner.init(n_columns or self.n_columns)
         for low, high in pairwise([0, *sorted(cuts), self.n]):
-            state = self.learner.step(state, self.X[low:high], self.y[low:high], self.weight[low:high], n_threads)
+            rows = self.X[low:high], self.y[low:high], self.weight[low:high]
+            state = self.learner.step(state, *rows, n_threads, columns=columns)
         return state
 
     @property

@@ -6,6 +6,8 @@ that only followed them approximately would give itself away.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 import surefair as sf
 from surefair.criteria import CRITERIA
-from surefair.kernels import FOLD, TILE
+from surefair.kernels import FOLD, TILE, WORD
 
 
 def cuts(p):
@@ -47,6 +49,34 @@ def test_threads(problems, criterion, loss, data, n_columns, bits):
     one = bits(p.state())
     assert bits(p.state(n_threads=2)) == one
     assert bits(p.state(n_threads=3)) == one
+
+
+def check_blocks(p, data, bits):
+    """Columns carried block by block, in any batches and on any threads, are those carried together."""
+    n_words = -(-p.n_columns // WORD)
+    inner = data.draw(st.sets(st.integers(1, n_words - 1))) if n_words > 1 else set()
+    spans = [*pairwise([0, *(WORD * i for i in sorted(inner)), p.n_columns])]
+    states = [p.state(data.draw(cuts(p)), data.draw(st.integers(1, 2)), columns=span) for span in spans]
+    sides = zip(*(state[1:] for state in states), strict=True)
+    blocks = ([a[:, slice(*span)] for a, span in zip(side, spans, strict=True)] for side in sides)
+    whole = p.state()
+    assert bits(type(whole)(whole.k, *(np.concatenate(block, axis=1) for block in blocks))) == bits(whole)
+    for state, (first, last) in zip(states, spans, strict=True):
+        outside = np.r_[0:first, last : p.n_columns]
+        assert np.array_equal(state[1][:, outside], p.learner.init(p.n_columns)[1][:, outside])
+
+
+@settings(max_examples=15)
+@given(data=st.data())
+def test_columns_in_any_blocks(problems, criterion, loss, data, bits):
+    check_blocks(data.draw(problems(criterion, loss)), data, bits)
+
+
+@settings(max_examples=3)
+@given(data=st.data())
+def test_columns_in_any_blocks_across_every_fold(problems, criterion, loss, data, bits):
+    p = data.draw(problems(criterion, loss, n_rows=FOLD + 30, n_constraint=60, n_columns=TILE + 1, sharpness=None))
+    check_blocks(p, data, bits)
 
 
 @settings(max_examples=15)
@@ -91,6 +121,13 @@ def test_single_precision_in_any_batches_on_any_threads_with_any_replicates(prob
     assert bits(p.state(data.draw(cuts(p)))) == bits(p.state(range(1, p.n))) == bits(p.state(n_threads=2)) == bits(one)
     assert bits(one, fewer) == bits(p.state(n_columns=fewer))
     assert (one.w.dtype, one.U.dtype, one.scalars.dtype) == (np.float32, np.float64, np.float32)
+
+
+@SINGLE
+@given(data=st.data(), n_rows=st.sampled_from([70, FOLD + 30]))
+def test_single_precision_in_any_blocks(problems, name, loss, data, n_rows, bits):
+    fixed = {"n_rows": n_rows, "sparse": False, "dtype": "float32"}
+    check_blocks(data.draw(problems(CRITERIA.get(name), loss, **fixed)), data, bits)
 
 
 @SINGLE

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import reduce
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import surefair as sf
 from surefair.criteria import CRITERIA
 from surefair.kernels import STRIDE
 
@@ -33,6 +38,21 @@ def test_merge_is_commutative_and_associative(problems, criterion, loss, data, a
         assert found.k == expected.k
         for left, right in zip(points(learner, found, p), points(learner, expected, p), strict=True):
             assert_close(left, right, ROUNDING)
+
+
+@given(data=st.data(), edges=st.lists(st.integers(0, 80), min_size=1, max_size=5))
+def test_shards_merge_in_any_order_and_any_grouping(problems, criterion, loss, data, edges, assert_close):
+    p = data.draw(problems(criterion, loss, start=True))
+    spans = [*pairwise([0, *sorted(min(edge, p.n) for edge in edges), p.n])]  # edges may coincide: shards may be empty
+    states = [p.part(*span).state() for span in spans]
+    expected, learner = reduce(p.learner.merge, states), p.learner
+    left = data.draw(st.permutations(states))
+    while len(left) > 1:  # any two neighbours next
+        i = data.draw(st.integers(0, len(left) - 2))
+        left[i : i + 2] = [learner.merge(left[i], left[i + 1])]
+    assert left[0].k == expected.k == p.n
+    for found, right in zip(points(learner, left[0], p), points(learner, expected, p), strict=True):
+        assert_close(found, right, ROUNDING)
 
 
 @pytest.mark.parametrize("name", ["demographic_parity", None])
@@ -91,3 +111,67 @@ def test_traces_merge_as_if_the_sums_of_one_shard_went_on_where_those_of_another
         rows += high - low
     expected = np.triu(sum((np.outer(z, z) for z in points), np.zeros(merged.trace.shape[2:])))
     assert_close_trace(merged.trace[2:], expected[None, None], ROUNDING)
+
+
+# -- Classifiers ------------------------------------------------------------------------------------------------------
+
+
+def sample(n, seed):
+    rng = np.random.default_rng(seed)
+    z = rng.integers(3, size=n)
+    X = rng.normal(size=(n, 4)) + 0.3 * z[:, None]
+    return X, (X.sum(axis=1) + rng.logistic(size=n) > 0.5).astype(int), z, rng.exponential(size=n)
+
+
+def fitted(name, number, **parameters):
+    """A fit of shard ``number``, with a seed and rows of its own."""
+    X, y, z, w = sample(50 + 37 * number, number)
+    clf = sf.FairClassifier(name, **({"n_replicates": 40, "random_state": number} | parameters))
+    return clf.fit(X, y, sensitive_features=z, sample_weight=w, constraint_set=sample(150, 99)[:3])
+
+
+def told(clf, assert_close, other):
+    """Everything about rows is the same, and coefficients to rounding."""
+    assert clf.n_rows_ == other.n_rows_
+    assert clf.group_counts_.equals(other.group_counts_)
+    assert clf._fit.weight == pytest.approx(other._fit.weight, rel=1e-14)
+    assert clf._fit.shards == other._fit.shards
+    assert_close(clf._fit.theta, other._fit.theta, ROUNDING)
+
+
+def merged(first, *others):
+    return reduce(sf.FairClassifier.merge, others, deepcopy(first))
+
+
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
+@pytest.mark.parametrize("name", [*CRITERIA, None])
+def test_classifiers_merge_in_any_order_and_any_grouping(name, assert_close):
+    a, b, c = (fitted(name, i) for i in range(3))
+    told(merged(a, b), assert_close, merged(b, a))
+    told(merged(a, b, c), assert_close, merged(a, merged(b, c)))
+    told(merged(c, a, b), assert_close, merged(b, c, a))
+    assert merged(a, b, c)._fit.shards == 3
+
+
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
+@pytest.mark.parametrize("name", [*CRITERIA, None])
+def test_a_classifier_with_its_constraint_set_and_no_rows_is_the_identity(name, assert_close):
+    clf, nothing = fitted(name, 1), fitted(name, 2)._begun(sample(150, 99)[:3])
+    for found in (deepcopy(clf).merge(nothing), deepcopy(nothing).merge(clf)):
+        told(found, assert_close, clf)
+    told(deepcopy(nothing).merge(deepcopy(nothing)).merge(clf), assert_close, clf)
+
+
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
+@pytest.mark.parametrize("name", CRITERIA)
+def test_fits_of_different_problems_are_refused_and_left_as_they_were(name, bits):
+    clf = fitted(name, 1)
+    before, other = bits(clf._fit.state), "error_rate" if name != "error_rate" else "equalized_odds"
+    for wrong, what in [(fitted(other, 2), "criterion"), (fitted(name, 2, alpha=0.1), "alpha")]:
+        with pytest.raises(ValueError, match=f"different problems: {what} differ.*same constraint_set"):
+            clf.merge(wrong)
+    with pytest.raises(ValueError, match="count every row twice"):
+        clf.merge(deepcopy(clf))
+    with pytest.raises(ValueError, match="constraint_set differ"):
+        clf.merge(fitted(name, 2)._begun(sample(150, 98)[:3]))
+    assert bits(clf._fit.state) == before

@@ -29,11 +29,13 @@ class Learner(Protocol[S]):
         """State before the first row."""
 
     def step(
-        self, state: S, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1, reuse: bool = False
-    ) -> S:
+        self, state: S, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
+        reuse: bool = False, columns: tuple[int, int] | None = None,
+    ) -> S:  # fmt: skip
         """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights (n,).
 
-        Where ``reuse``, it may take over the memory of the state before.
+        Where ``reuse``, it may take over the memory of the state before. Where ``columns`` (first, last) are given,
+        only they are carried through the rows, and the others stay where they were; first is a multiple of 32.
         """
 
     def reference_step(self, state: S, x: FloatArray, y: float, weight: float = 1.0) -> S:

@@ -141,7 +141,7 @@ class DualAveraging:
 
     def step(
         self, state: DualState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
-        reuse: bool = False,
+        reuse: bool = False, columns: tuple[int, int] | None = None,
     ) -> DualState:  # fmt: skip
         """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights."""
         s, number = self.settings, np.dtype(self.settings.dtype).type
@@ -154,14 +154,15 @@ class DualAveraging:
         )  # fmt: skip
         if is_sparse(X):
             rows = X.indptr, X.indices, X.data
-            kernels.on_threads(kernels.dual_averaging_sparse, (*rows, *args), tuple(arrays), n_threads)
+            kernels.on_threads(kernels.dual_averaging_sparse, (*rows, *args), tuple(arrays), n_threads, columns)
             w, U, scalars = arrays
             return DualState(state.k + len(y), w, U, scalars, state.waiting, state.gains, covariances.nothing())
         X, before = np.ascontiguousarray(X, dtype=number), state.waiting[:, 0]
         gains = np.zeros((2 * kernels.BLOCK, state.w.shape[1]), dtype=number)
         gains[: len(state.gains)] = state.gains
-        told = covariances.room(trace, state.k, *X.shape)
-        p = kernels.on_threads(kernels.dual_averaging, (X, *args, before, s.start), (*arrays, gains, *told), n_threads)
+        told = covariances.room(trace, state.k, len(y), X.shape[1], columns)
+        whole = (X, *args, before, s.start)
+        p = kernels.on_threads(kernels.dual_averaging, whole, (*arrays, gains, *told), n_threads, columns)
         covariances.add(trace, s.loss, X, y, weight, *told, state.k)
         last = np.vstack([before, X[-kernels.BLOCK :]])
         waiting = last[len(last) - p :, None]

@@ -81,7 +81,7 @@ class PenalisedSGD:
 
     def step(
         self, state: SGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
-        reuse: bool = False,
+        reuse: bool = False, columns: tuple[int, int] | None = None,
     ) -> SGDState:  # fmt: skip
         """State after the rows X (n, D) with labels y = ±1 and relative weights."""
         s = self.settings
@@ -93,8 +93,8 @@ class PenalisedSGD:
             np.ascontiguousarray(self.form.rows), self.form.weights, self.pulls, self.form.contrasts,
             s.sharpness or 0.0, s.effective_penalty, s.start, s.robust,
         )  # fmt: skip
-        told = covariances.room(trace, state.k, *X.shape)
-        kernels.on_threads(kernels.penalised_sgd, args, (theta, total, *told), n_threads)
+        told = covariances.room(trace, state.k, len(y), X.shape[1], columns)
+        kernels.on_threads(kernels.penalised_sgd, args, (theta, total, *told), n_threads, columns)
         covariances.add(trace, s.loss, X, y, weight, *told, state.k)
         return SGDState(state.k + len(y), theta, total, trace)
 

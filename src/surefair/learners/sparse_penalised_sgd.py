@@ -78,7 +78,7 @@ class SparsePenalisedSGD:
 
     def step(
         self, state: SparseSGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
-        reuse: bool = False,
+        reuse: bool = False, columns: tuple[int, int] | None = None,
     ) -> SparseSGDState:  # fmt: skip
         """State after the sparse rows X (n, D) with labels y = ±1 and relative weights."""
         s, by_column = self.settings, csc_matrix(self.form.rows)
@@ -90,7 +90,7 @@ class SparsePenalisedSGD:
             self.gram, grid_for(np.abs(self.form.weights) @ np.abs(self.gram)), self.form.contrasts,
             s.sharpness or 0.0, s.effective_penalty, s.robust,
         )  # fmt: skip
-        kernels.on_threads(kernels.penalised_sgd_sparse, args, arrays, n_threads)
+        kernels.on_threads(kernels.penalised_sgd_sparse, args, arrays, n_threads, columns)
         return SparseSGDState(state.k + len(y), *arrays)
 
     def reference_step(self, state: SparseSGDState, x: FloatArray, y: float, weight: float = 1.0) -> SparseSGDState:

@@ -1,0 +1,37 @@
+"""``surefair merge``: fits of shards, from files, into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("merge")
+@click.argument("checkpoints", nargs=-1, required=True, type=FILE, metavar="CHECKPOINT...")
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File for the merged fit.")
+def command(checkpoints: tuple[Path, ...], out: Path) -> None:
+    """Merge the fits of disjoint shards of rows, from files that surefair.save wrote, into one file.
+
+    The fits must be of the same problem: the same parameters, classes, groups and constraint set. Give every shard a
+    random_state of its own.
+    """
+    if len(checkpoints) < 2:
+        raise click.UsageError(f"Merging takes two files at least; received {checkpoints[0]}.")
+
+    from surefair.checkpoints import load, save
+
+    merged, name = None, checkpoints[0]
+    try:
+        for name in checkpoints:
+            clf = load(name)
+            merged = clf if merged is None else merged.merge(clf)
+        assert merged is not None
+        name = out
+        save(merged, out)
+    except (OSError, ValueError) as error:
+        words = str(error)
+        raise click.ClickException(words if str(name) in words else f"{name}: {words}") from error
+    click.echo(f"{len(checkpoints)} fits of {merged.n_rows_:,} rows: {out}")

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from surefair import auditing
+from surefair import CRITERIA, auditing
 from surefair.audits import Audit
+from surefair.cli import audit as audit_command
 from surefair.cli import main
 
 CHUNKED = "import surefair.auditing as a; a.CHUNK = 1000; from surefair.cli import main; main()"
@@ -145,6 +146,10 @@ def test_options_reach_the_audit(here, people):
     assert found["models"][0]["criterion"] == "equalized_odds"
     assert found["verdict"] == "not enough evidence"  # two rows of each person
     assert not next(one["held"] for one in found["assumptions"] if one["name"] == "DependentRows")
+
+
+def test_the_help_names_every_criterion():
+    assert audit_command.CRITERIA.split(", ") == sorted(CRITERIA)
 
 
 # -- Exit codes --------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -33,13 +32,6 @@ class BadRows:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._found: dict[str, tuple[int, str]] = {}
-
-    @classmethod
-    def from_dict(cls, found: Iterable[Mapping[str, Any]], limit: int) -> BadRows:
-        """Tally restored from what `to_dict` gave."""
-        bad = cls(limit)
-        bad._found = {entry["reason"]: (entry["count"], entry["first"]) for entry in found}
-        return bad
 
     @property
     def total(self) -> int:

@@ -35,7 +35,7 @@ from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
 from surefair.bad_rows import BadRows
 
-MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # after white space is trimmed
+MARKERS = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # after white space is trimmed
 
 _BLOCK = 1 << 20  # bytes parsed at once; the header must end within them
 _LONGEST = 1 << 24  # characters in which a row must end
@@ -258,7 +258,7 @@ def _numbered(names: list[str]) -> list[str]:
 def _cleaned(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Text without white space around it; null where it is a marker of missing values."""
     trimmed = [pc.utf8_trim_whitespace(column) for column in batch.columns]
-    null, markers = pa.scalar(None, pa.string()), pa.array(MISSING)
+    null, markers = pa.scalar(None, pa.string()), pa.array(MARKERS)
     known = [pc.if_else(pc.is_in(column, value_set=markers), null, column) for column in trimmed]
     return pa.record_batch(known, schema=batch.schema)
 

@@ -13,10 +13,9 @@ def progress_bar(console: Any, shown: bool = True) -> Any:
     console : rich.console.Console
     shown : bool
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import MofNCompleteColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
+    return _bar(console, shown, MofNCompleteColumn())
 
 
 def rows_bar(console: Any, shown: bool = True) -> Any:
@@ -27,12 +26,19 @@ def rows_bar(console: Any, shown: bool = True) -> Any:
     console : rich.console.Console
     shown : bool
     """
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.progress import ProgressColumn, Task
     from rich.text import Text
 
     class Rows(ProgressColumn):
         def render(self, task: Task) -> Text:
             return Text(f"{task.completed:,.0f}" + (f", {task.speed:,.0f}/s" if task.speed else ""))
 
-    columns = (TextColumn("{task.description}"), BarColumn(), Rows(), TimeRemainingColumn())
+    return _bar(console, shown, Rows())
+
+
+def _bar(console: Any, shown: bool, done: Any) -> Any:
+    """Progress bar with a column of its own for what is done."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))

@@ -31,10 +31,10 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from surefair.bad_rows import BadRows, TooManyBadRows
-from surefair.delimited import MISSING, DelimitedText, Dialect
+from surefair.delimited import MARKERS, DelimitedText, Dialect
 from surefair.names import one_of
 
-__all__ = ["CODECS", "KINDS", "MISSING", "BadRows", "DataFile", "Source", "TooManyBadRows", "open_source"]
+__all__ = ["CODECS", "KINDS", "MARKERS", "BadRows", "DataFile", "Source", "TooManyBadRows", "open_source"]
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".data": "csv", ".parquet": "parquet", ".pq": "parquet"}
 KINDS |= {".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow"}

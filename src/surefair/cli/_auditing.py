@@ -7,8 +7,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -21,26 +22,38 @@ if TYPE_CHECKING:
 EXIT_CODES = {None: 0, "within margin": 0, "violates margin": 3, "not enough evidence": 4}
 STOPPED = 130  # as of any program that Ctrl-C ends
 
-out_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--out",
-    default="audit",
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for audit.json and report.html.",
-)
+
+class Work(NamedTuple):
+    """How the work is done, as the options say."""
+
+    out: Path
+    every_seconds: float
+    every_rows: int | None
+    jobs: int
+    quiet: bool
+    verbose: bool
 
 
 def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of how the work is done."""
+    """Add the options of how the work is done, which the command gets together, as ``work``."""
+
+    @wraps(command)
+    def gathered(**options: Any) -> Any:
+        return command(work=Work(*(options.pop(name) for name in Work._fields)), **options)
+
+    folder = click.Path(path_type=Path, file_okay=False)
     for option in (
         click.option("--verbose", is_flag=True, help="All metrics, columns and assumptions in the terminal, too."),
-        click.option("--quiet", is_flag=True, help="No progress bar and no table."),
+        click.option("--quiet", is_flag=True, help="No progress bar, and of the findings the verdict only."),
         click.option("--jobs", default=-1, show_default=True, help="Threads; -1 for one on every core."),
         click.option("--every-rows", type=click.IntRange(min=1), help="A checkpoint after so many rows, instead."),
         click.option("--every-seconds", default=60.0, show_default=True, help="A checkpoint after so many seconds."),
+        click.option(
+            "--out", default="audit", show_default=True, type=folder, help="Folder for audit.json and report.html."
+        ),
     ):
-        command = option(command)
-    return command
+        gathered = option(gathered)
+    return gathered
 
 
 @contextmanager
@@ -52,36 +65,28 @@ def failures_told() -> Iterator[None]:
         raise click.ClickException(str(error) or type(error).__name__) from error
 
 
-def conclude(
-    running: Running,
-    out: Path,
-    checkpoint: Path | None,
-    every_seconds: float,
-    every_rows: int | None,
-    jobs: int,
-    quiet: bool,
-    verbose: bool,
-) -> None:
+def conclude(running: Running, checkpoint: Path | None, work: Work) -> None:
     """Run to the end or to Ctrl-C, show and write what was found, and exit with the verdict's code."""
     from rich.console import Console
 
     from surefair.report import write_report
 
-    if jobs == 0:
+    if work.jobs == 0:
         raise click.UsageError("--jobs is a number of threads, or -1 for one on every core; received 0.")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # of letters that a terminal does not know
     console = Console(emoji=False)  # names are shown as they are, also one like ":warning:"
-    with interruptible(console) as stop, shown(running, Console(stderr=True), not quiet) as progress:
+    with interruptible(console) as stop, shown(running, Console(stderr=True), not work.quiet) as progress:
         found = running.run(
-            checkpoint=checkpoint, seconds=every_seconds, every=every_rows, n_jobs=jobs, progress=progress, stop=stop
-        )
-    found.to_json(out / "audit.json")  # before anything that a terminal could refuse
-    write_report(found, out / "report.html")
+            checkpoint=checkpoint, seconds=work.every_seconds, every=work.every_rows, n_jobs=work.jobs,
+            progress=progress, stop=stop,
+        )  # fmt: skip
+    found.to_json(work.out / "audit.json")  # before anything that a terminal could refuse
+    write_report(found, work.out / "report.html")
     with suppress(BrokenPipeError, SystemExit):  # as where only the first lines are read
-        tell(found, console, verbose, quiet)
+        tell(found, console, work.verbose, work.quiet)
         for name in ("audit.json", "report.html"):
-            console.print(f"Written: {out / name}", highlight=False, soft_wrap=True, markup=False)
+            console.print(f"Written: {work.out / name}", highlight=False, soft_wrap=True, markup=False)
         if not found.complete:
             going_on = f"surefair resume {checkpoint}" if checkpoint else "without --checkpoint, there is no going on"
             words = f"Stopped after {running.read:,} rows: {going_on}"

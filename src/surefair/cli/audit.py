@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from surefair.cli._auditing import conclude, failures_told, out_option, work_options
+from surefair.cli._auditing import Work, conclude, failures_told, work_options
 
 CRITERIA = (
     "demographic_parity, equalized_odds, error_rate, false_discovery_rate, false_negative_rate, false_omission_rate, "
@@ -56,7 +56,6 @@ CRITERIA = (
     "--constraint-rows", "n_constraint", type=click.IntRange(min=1), help="Rows set apart as the constraint set."
 )
 @click.option("--seed", "random_state", default=0, show_default=True, type=click.IntRange(min=0), help="Of everything.")
-@out_option
 @click.option(
     "--checkpoint", type=click.Path(path_type=Path, file_okay=False), help="Folder to keep the state in; see resume."
 )
@@ -69,13 +68,8 @@ def command(
     features: tuple[str, ...],
     drop: tuple[str, ...],
     names: tuple[str, ...],
-    out: Path,
     checkpoint: Path | None,
-    every_seconds: float,
-    every_rows: int | None,
-    jobs: int,
-    quiet: bool,
-    verbose: bool,
+    work: Work,
     **settings: Any,
 ) -> None:
     """Say how alike models treat groups, and how certain that is.
@@ -93,9 +87,9 @@ def command(
             metrics=_listed(metrics), features=_listed(features) or None,
             drop=_listed(drop), names=_listed(names) or None, **settings,
         )  # fmt: skip
-        out.mkdir(parents=True, exist_ok=True)  # before anything is worked out that could not be kept
+        work.out.mkdir(parents=True, exist_ok=True)  # before anything is worked out that could not be kept
         running = Running.begin(data, asked, checkpoint)
-        conclude(running, out, checkpoint, every_seconds, every_rows, jobs, quiet, verbose)
+        conclude(running, checkpoint, work)
 
 
 def _listed(values: tuple[str, ...]) -> tuple[str, ...]:

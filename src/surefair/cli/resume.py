@@ -7,32 +7,22 @@ from pathlib import Path
 
 import click
 
-from surefair.cli._auditing import conclude, failures_told, out_option, work_options
+from surefair.cli._auditing import Work, conclude, failures_told, work_options
 
 
 @click.command("resume", epilog="Exit codes are those of surefair audit.")
 @click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--data", help="The same data, where they have moved; - for standard input.")
-@out_option
 @work_options
-def command(
-    checkpoint: Path,
-    data: str | None,
-    out: Path,
-    every_seconds: float,
-    every_rows: int | None,
-    jobs: int,
-    quiet: bool,
-    verbose: bool,
-) -> None:
+def command(checkpoint: Path, data: str | None, work: Work) -> None:
     """Go on with an audit from the folder of its checkpoints, to the very result it would have had."""
     from surefair.auditing import Running
 
     with failures_told():
-        out.mkdir(parents=True, exist_ok=True)
+        work.out.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             running = Running.restore(checkpoint, data)
         for one in caught:  # a checkpoint that is damaged, and the one used instead
             click.echo(str(one.message), err=True)
-        conclude(running, out, checkpoint, every_seconds, every_rows, jobs, quiet, verbose)
+        conclude(running, checkpoint, work)

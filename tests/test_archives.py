@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -113,3 +114,14 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(path, monkeypatch):
 def test_a_missing_file_is_said_to_be_missing(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_archive(tmp_path / "a.npz", "example", 1)
+
+
+def test_file_objects_serve_as_paths_do():
+    file = BytesIO()
+    write_archive(file, "example", 1, {"name": "a"}, {"x": np.arange(3)})
+    file.seek(0)
+    meta, arrays = read_archive(file, "example", 1)
+    assert meta["name"] == "a"
+    assert arrays["x"].tolist() == [0, 1, 2]
+    with pytest.raises(Damaged, match="'the file' is not a surefair file"):
+        read_archive(BytesIO(b"nothing"), "example", 1)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,16 @@ from numpy.typing import NDArray
 from surefair.files import written_whole
 
 Arrays = dict[str, NDArray[Any]]
+Place = str | os.PathLike[str] | IO[bytes]
+"""Of an archive: a path, or a binary file object."""
 
 
 class Damaged(ValueError):
     """A file that is not an archive, or not whole."""
 
 
-def write_archive(path: str | os.PathLike[str], kind: str, version: int, meta: dict[str, Any], arrays: Arrays) -> None:
-    """Write arrays and JSON to a file; an older file stays as it was until the new one is complete.
+def write_archive(path: Place, kind: str, version: int, meta: dict[str, Any], arrays: Arrays) -> None:
+    """Write arrays and JSON to a file; at a path, an older file stays as it was until the new one is complete.
 
     Examples
     --------
@@ -38,15 +41,18 @@ def write_archive(path: str | os.PathLike[str], kind: str, version: int, meta: d
     digests = {name: _sha256(array) for name, array in arrays.items()}
     text = json.dumps(meta | {"format": kind, "version": version, "sha256": digests})
     described = np.frombuffer(text.encode(), dtype=np.uint8)
-    with written_whole(path) as file:
+    with written_whole(path) if isinstance(path, str | os.PathLike) else nullcontext(path) as file:
         np.savez(file, allow_pickle=False, meta=described, meta_sha256=np.array(_sha256(described)), **arrays)
 
 
-def read_archive(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[str, Any], Arrays]:
+def read_archive(path: Place, kind: str, version: int) -> tuple[dict[str, Any], Arrays]:
     """Read a file that ``write_archive`` wrote; one that is damaged, or of another kind or version, is refused."""
-    name = os.fspath(path)
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else str(getattr(path, "name", "the file"))
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with (
+            Path(path).open("rb") if isinstance(path, str | os.PathLike) else nullcontext(path) as file,
+            np.load(file, allow_pickle=False) as archive,
+        ):
             arrays: Arrays = {name: archive[name] for name in archive.files}
         text = arrays.pop("meta")
         intact = str(arrays.pop("meta_sha256")) == _sha256(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from surefair.archives import Arrays, read_archive, write_archive
+from surefair.archives import Arrays, Place, read_archive, write_archive
 from surefair.criteria import CRITERIA, get_criterion
 from surefair.diagnostics import Runs
 from surefair.encoding import Census, Groups, Levels
@@ -24,14 +23,14 @@ FORMAT = "surefair.FairClassifier"
 VERSION = 5
 
 
-def save(clf: FairClassifier, path: str | os.PathLike[str]) -> None:
-    """Write a classifier to a file; an older file stays as it was until the new one is complete.
+def save(clf: FairClassifier, path: Place) -> None:
+    """Write a classifier to a file; at a path, an older file stays as it was until the new one is complete.
 
     Parameters
     ----------
     clf : FairClassifier
         Unfitted, fitted, or in the middle of a stream.
-    path : path
+    path : path or binary file object
 
     Examples
     --------
@@ -50,12 +49,12 @@ def save(clf: FairClassifier, path: str | os.PathLike[str]) -> None:
     write_archive(path, FORMAT, VERSION, *pack(clf))
 
 
-def load(path: str | os.PathLike[str]) -> FairClassifier:
+def load(path: Place) -> FairClassifier:
     """Read a classifier from a file that ``save`` wrote.
 
     Parameters
     ----------
-    path : path
+    path : path or binary file object
 
     Returns
     -------

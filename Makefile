@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-all calibrate reproduce docs clean
+.PHONY: help demo test test-distributed lint bench bench-all calibrate reproduce docs clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -18,6 +18,13 @@ demo: .venv/installed  ## train on a stream and show the interval narrow
 
 test: lint  ## lint, types, import rules, tests, doctests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+.venv/engines: .venv/installed
+	$(BIN)/python -m pip install --quiet --editable ".[dask,ray,spark]"
+	touch $@
+
+test-distributed: .venv/engines  ## the same results on local clusters of Dask, Ray and Spark, which needs Java 17
+	$(BIN)/python -m pytest tests/engines
 
 lint: .venv/installed  ## ruff, mypy, import rules
 	$(BIN)/ruff check .

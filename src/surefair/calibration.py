@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -24,6 +24,7 @@ from surefair import theory
 from surefair.counts import count
 from surefair.criteria import Criterion, Rate
 from surefair.encoding import Groups, Levels, fitted_map, mapped
+from surefair.engines.local import called
 from surefair.estimators import FairClassifier
 from surefair.files import written_whole
 from surefair.fits import COVARIANCE_METHODS
@@ -437,8 +438,8 @@ def _outcomes(study: _Study, repetitions: int, n_jobs: int | None, progress: boo
     chunks = [range(low, min(low + size, repetitions)) for low in range(0, repetitions, size)]
     with progress_bar(Console(stderr=True), progress) as bar:
         task = bar.add_task("repetitions", total=repetitions)
-        parallel = Parallel(n_jobs=n_jobs, prefer="processes", batch_size=1, return_as="generator")
-        for found in parallel(delayed(_chunk)(study, chunk) for chunk in chunks):
+        tasks = ((study, chunk) for chunk in chunks)
+        for found in called(_chunk, tasks, n_jobs, prefer="processes", batch_size=1):
             yield from found
             bar.advance(task, len(found))
 

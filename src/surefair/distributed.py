@@ -5,25 +5,38 @@ side by side they are, bit for bit, what one process would have made. Shards of 
 its own rows, and ``FairClassifier.merge`` has the same limit law as one pass over all of them, not the same bits.
 
 Work goes through joblib, so that ``joblib.parallel_config(backend=..., n_jobs=...)`` says where: in processes, threads,
-or on other machines by a backend of Dask or Ray. Both the constraint set and what is chosen on it (coordinates, start,
-steps) are settled here, once, and sent along: linear algebra may round otherwise elsewhere.
+or on other machines by a backend of Dask or Ray. Or another engine of ``surefair.engines`` does it. Rows that lie on a
+cluster stay there, and ``fit_partitions`` goes to them. Both the constraint set and what is chosen on it (coordinates,
+start, steps) are settled here, once, and sent along: linear algebra may round otherwise elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from typing import Any
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+import pyarrow as pa
+import pyarrow.parquet as pq
+from joblib import cpu_count, effective_n_jobs
 
-from surefair import doubts, kernels
+from surefair import doubts, engines, kernels
+from surefair.archives import Arrays, read_archive, write_archive
+from surefair.checkpoints import FORMAT, VERSION, pack, unpack
 from surefair.diagnostics import issue
-from surefair.estimators import FairClassifier
+from surefair.estimators import FairClassifier, warn_if_late
 from surefair.fits import Fit, Rows
 
 Span = tuple[int, int]
+PROBES = 16
+"""Rows tried to tell a bad row from a bad column."""
 
 
 def fit_replicates(
@@ -35,6 +48,7 @@ def fit_replicates(
     constraint_set: Any = None,
     sample_weight: Any = None,
     n_blocks: int | None = None,
+    engine: str = "local",
 ) -> FairClassifier:
     """``clf.fit`` with the replicates in blocks, one after another or on many workers: to the same bits.
 
@@ -46,6 +60,8 @@ def fit_replicates(
         As in ``FairClassifier.fit``. Every worker is sent all rows.
     n_blocks : int, optional
         As many as workers by default. Blocks are of whole words of 32 replicates: with 200, at most 7.
+    engine : {"local", "dask", "ray", "spark"}
+        "local" is joblib. Another takes the client or session of this process, or starts ``clf.n_jobs`` workers.
 
     Returns
     -------
@@ -64,13 +80,18 @@ def fit_replicates(
     """
 
     def learn(fit: Fit, rows: Rows, n_threads: int, last: bool) -> Fit:
-        return _joined(fit, _in_blocks(_block, fit, clf.n_jobs, n_blocks, fit, rows))
+        return _joined(fit, _in_blocks(partial(_block, fit, rows), fit, clf.n_jobs, n_blocks, engine))
 
     return clf._trained(X, y, sensitive_features, constraint_set, sample_weight, learn)
 
 
 def fit_replicates_stream(
-    clf: FairClassifier, batches: Callable[[], Iterable[Any]], *, constraint_set: Any, n_blocks: int | None = None
+    clf: FairClassifier,
+    batches: Callable[[], Iterable[Any]],
+    *,
+    constraint_set: Any,
+    n_blocks: int | None = None,
+    engine: str = "local",
 ) -> FairClassifier:
     """``clf.partial_fit`` over the batches of a stream with the replicates in blocks: to the same bits.
 
@@ -83,7 +104,8 @@ def fit_replicates_stream(
     constraint_set : tuple
         As in ``FairClassifier.fit``, with both labels.
     n_blocks : int, optional
-        As in :func:`fit_replicates`.
+    engine : {"local", "dask", "ray", "spark"}
+        Both as in :func:`fit_replicates`.
 
     Returns
     -------
@@ -103,7 +125,7 @@ def fit_replicates_stream(
     new = clf._begun(constraint_set)
     new.n_jobs = 1
     assert new._fit is not None
-    found = _in_blocks(_stream_block, new._fit, clf.n_jobs, n_blocks, new, batches)
+    found = _in_blocks(partial(_stream_block, new, batches), new._fit, clf.n_jobs, n_blocks, engine)
     rows = {int(state.k) for *_, (state, _) in found}
     if len(rows) > 1:
         raise ValueError(f"batches must give the same rows in every worker; received {sorted(rows)} rows.")
@@ -141,19 +163,83 @@ def fit_shards(clf: FairClassifier, partitions: Iterable[Any], *, constraint_set
     >>> clf.n_rows_
     6000
     """
-    new = clf._begun(constraint_set)
-    new.n_jobs, whole = 1, isinstance(clf.random_state, int | np.integer)
-    seed = int(clf.random_state) if whole else new.seed_
-    tasks = ((new._reseeded(shard_seed(seed, i)), part, i) for i, part in enumerate(partitions))
-    merged, *others = _mapped(_shard, clf.n_jobs, tasks) or [None]
-    if merged is None:
-        raise ValueError("There are no partitions. Pass at least one tuple (X, y, sensitive_features).")
-    for other in others:
-        merged.merge(other)
-    if merged._fit.state.k > 0:
-        issue(merged._found(merged._fit), stacklevel=2)
-    merged.n_jobs, merged.random_state = clf.n_jobs, clf.random_state
-    return clf._become(merged)
+
+    def fitted(begun: FairClassifier, seed: int) -> Iterator[FairClassifier]:
+        with engines.connected("local", n_jobs=clf.n_jobs) as run:
+            yield from run(partial(_shard, begun, seed), enumerate(partitions))
+
+    return _merged(clf, clf._begun(constraint_set), fitted)
+
+
+def fit_partitions(
+    clf: FairClassifier,
+    data: Any,
+    *,
+    label: str,
+    sensitive: str | Sequence[str],
+    constraint_set: Any,
+    features: Sequence[str] | None = None,
+    sample_weight: str | None = None,
+) -> FairClassifier:
+    """Fit every partition of a data set by itself, where it lies, and merge the fits in their order.
+
+    It is :func:`fit_shards` of the partitions, to the same bits: they must be parts of the rows at random, and long.
+    How a partition is cut in batches changes nothing. Rows never come to this process: what a worker sends back is the
+    state of its fit, and is merged and let go before the next.
+
+    Parameters
+    ----------
+    clf : FairClassifier
+        Without a ``feature_map``.
+    data : Dask DataFrame or Bag of Arrow batches, Ray Dataset, Spark DataFrame, or iterable
+        Partitions of a Ray Dataset are its blocks. Each item of an iterable is a partition: a data frame, an Arrow
+        table or batch, the path of a Parquet file, which is read in batches by the worker, or a callable that returns
+        one of these; ``clf.n_jobs`` of them are fitted at a time, by joblib.
+    label : str
+        Column of labels.
+    sensitive : str or sequence of str
+        Columns of groups.
+    constraint_set : data frame
+        With the same columns, and both labels. Its rows are not trained on, and must not be among those of data.
+    features : sequence of str, optional
+        Columns of features, numbers all; by default every other column of the constraint set.
+    sample_weight : str, optional
+        Column of weights.
+
+    Returns
+    -------
+    clf
+
+    Examples
+    --------
+    >>> import surefair as sf
+    >>> def table(seed, n):
+    ...     data = sf.datasets.SyntheticDI(seed=seed).sample(n)
+    ...     return data.X.assign(hired=data.y, sex=data.sensitive)
+    >>> parts = [table(seed, 4_000) for seed in (1, 2)]
+    >>> clf = sf.FairClassifier(random_state=0)
+    >>> clf = fit_partitions(clf, parts, label="hired", sensitive="sex", constraint_set=table(0, 1_000))
+    >>> clf.n_rows_
+    8000
+    """
+    several = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
+    columns = _Columns(label, several, () if features is None else tuple(features), sample_weight)
+    try:
+        frame = _frame(constraint_set)
+        if features is None:
+            columns = columns._replace(features=tuple(name for name in frame.columns if name not in columns.others))
+        apart = columns.of(frame)
+    except ValueError as error:
+        raise ValueError(f"constraint_set: {error}") from error
+
+    def fitted(begun: FairClassifier, seed: int) -> Iterator[FairClassifier]:
+        meta, arrays = pack(begun)
+        work = partial(_partition, _blob(meta, arrays), columns, seed)
+        for blob in engines.over(data, work, clf.n_jobs):
+            told, changed = read_archive(BytesIO(blob), FORMAT, VERSION)
+            yield unpack(told, arrays | changed)
+
+    return _merged(clf, clf._begun(apart), fitted)
 
 
 def shard_seed(random_state: int, number: int) -> int:
@@ -165,20 +251,45 @@ def shard_seed(random_state: int, number: int) -> int:
     return int(np.random.SeedSequence(random_state, spawn_key=(number,)).generate_state(1)[0])
 
 
-def _mapped(function: Callable[..., Any], n_jobs: int | None, tasks: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """What the function makes of each task, in their order; memory that is shared is copied where it is written to."""
-    found: list[Any] = Parallel(n_jobs=n_jobs, mmap_mode="c")(delayed(function)(*task) for task in tasks)
-    return found
+def _merged(
+    clf: FairClassifier, begun: FairClassifier, fitted: Callable[[FairClassifier, int], Iterator[FairClassifier]]
+) -> FairClassifier:
+    """Fit each partition from what has begun, with a seed of its own, and merge the fits in order."""
+    begun.n_jobs, whole = 1, isinstance(clf.random_state, int | np.integer)
+    merged: FairClassifier | None = None
+    for one in fitted(begun, int(clf.random_state) if whole else begun.seed_):
+        if merged is None or (_rows(merged) == 0 and _rows(one) > 0):
+            merged = one
+        elif _rows(one) > 0:  # one without rows would change bits by rounding, and an engine may leave it out
+            merged.merge(one)
+    if merged is None:
+        raise ValueError("There are no partitions. Pass at least one.")
+    assert merged._fit is not None
+    assert merged._census is not None
+    assert begun._census is not None
+    if clf.criterion is not None:
+        warn_if_late(merged._census.groups, begun._census.groups, stacklevel=4)
+    if _rows(merged) > 0:
+        issue(merged._found(merged._fit), stacklevel=3)
+    merged.n_jobs, merged.random_state = clf.n_jobs, clf.random_state
+    return clf._become(merged)
+
+
+def _rows(clf: FairClassifier) -> int:
+    assert clf._fit is not None
+    return int(clf._fit.state.k)
 
 
 def _in_blocks(
-    function: Callable[..., Any], fit: Fit, n_jobs: int | None, n_blocks: int | None, *args: Any
+    work: Callable[[Span], Any], fit: Fit, n_jobs: int | None, n_blocks: int | None, engine: str
 ) -> list[Any]:
-    """What the function makes of its arguments for each block of columns."""
+    """What the work makes of each block of columns."""
     if n_blocks is not None and not (isinstance(n_blocks, int | np.integer) and n_blocks > 0):
         raise ValueError(f"n_blocks must be None or a whole number, 1 or larger; received {n_blocks!r}.")
-    spans = kernels.spans((0, 1 + fit.problem.n_replicates), n_blocks or effective_n_jobs(n_jobs))
-    return _mapped(function, n_jobs, ((*args, span) for span in spans))
+    workers = effective_n_jobs(n_jobs) if engine == "local" or n_jobs is not None else cpu_count()
+    spans = kernels.spans((0, 1 + fit.problem.n_replicates), n_blocks or workers)
+    with engines.connected(engine, n_jobs=n_jobs) as run:
+        return list(run(work, spans))
 
 
 def _block(fit: Fit, rows: Rows, columns: Span) -> tuple[Any, float]:
@@ -196,9 +307,11 @@ def _stream_block(clf: FairClassifier, batches: Callable[[], Iterable[Any]], col
     return clf._census, clf._runs, _part(clf._fit)
 
 
-def _shard(clf: FairClassifier, partition: Any, number: int) -> FairClassifier:
+def _shard(begun: FairClassifier, seed: int, task: tuple[int, Any]) -> FairClassifier:
     """Fit one partition."""
+    number, partition = task
     try:
+        clf = begun._reseeded(shard_seed(seed, number))
         return _taken_in(clf, partition() if callable(partition) else partition)
     except ValueError as error:
         raise ValueError(f"Partition {number}: {error}") from error
@@ -229,3 +342,124 @@ def _joined(fit: Fit, parts: list[tuple[Any, float]]) -> Fit:
     (first, weight), states = parts[0], [state for state, _ in parts]
     arrays = (np.concatenate(columns, axis=1) for columns in zip(*(state[1:] for state in states), strict=True))
     return fit._replace(state=type(first)(first.k, *arrays), weight=weight)
+
+
+# -- Partitions on a cluster ------------------------------------------------------------------------------------------
+
+
+class _Columns(NamedTuple):
+    """Which columns of a frame are what."""
+
+    label: str
+    sensitive: tuple[str, ...]
+    features: tuple[str, ...]
+    sample_weight: str | None
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Columns that are not features."""
+        return self.label, *self.sensitive, *([] if self.sample_weight is None else [self.sample_weight])
+
+    def of(self, frame: nw.DataFrame[Any]) -> tuple[Any, ...]:
+        """Features, labels, groups and weights of a frame."""
+        schema = frame.schema
+        for name in (*self.features, *self.others):
+            if name not in schema:
+                raise ValueError(f"There is no column {name!r}; the columns are {', '.join(map(repr, schema))}.")
+        for name in self.features:
+            if not (schema[name].is_numeric() or schema[name] == nw.Boolean):
+                raise ValueError(
+                    f"Column {name!r} is of type {schema[name]}, and features must be numbers. Encode it first, leave "
+                    "it out by features=, or use `surefair audit`, which encodes."
+                )
+        groups = {name: frame.get_column(name).to_native() for name in self.sensitive}
+        weight = None if self.sample_weight is None else frame.get_column(self.sample_weight).to_native()
+        return frame.select(self.features).to_native(), frame.get_column(self.label).to_native(), groups, weight
+
+
+def _partition(begun: bytes, columns: _Columns, seed: int, number: int, partition: Any) -> bytes:
+    """Fit one partition on a worker: what is then other than it was at the beginning."""
+    meta, arrays = read_archive(BytesIO(begun), FORMAT, VERSION)
+    clf = unpack(meta, arrays)._reseeded(shard_seed(seed, number))
+    before, row, file = 0, "", f" (of file {Path(partition).name})" if isinstance(partition, str | os.PathLike) else ""
+    try:
+        for frame in _frames(partition, columns):
+            rows = columns.of(frame)
+            try:
+                _taken_in(clf, rows)
+            except ValueError as error:
+                bad, words = _first_bad(clf, columns, frame, error)
+                row = "" if bad is None else f", row {before + bad}"
+                raise ValueError(words) from error
+            before += len(frame)
+    except ValueError as error:
+        raise ValueError(f"Partition {number}{row}{file}: {error}") from error
+    except Exception as error:  # of a file that is not there, for example
+        error.add_note(f"It was raised by partition {number}.")
+        raise
+    told, found = pack(clf)
+    return _blob(told, {name: array for name, array in found.items() if not _equal(array, arrays.get(name))})
+
+
+def _frames(partition: Any, columns: _Columns) -> Iterator[nw.DataFrame[Any]]:
+    """Frames of a partition, in order."""
+    if isinstance(partition, str | os.PathLike):
+        with pq.ParquetFile(partition) as file:
+            names = [name for name in (*columns.features, *columns.others) if name in file.schema_arrow.names]
+            for batch in file.iter_batches(columns=names):
+                yield _frame(batch)
+    elif callable(partition) and not hasattr(partition, "columns"):
+        yield from _frames(partition(), columns)
+    elif hasattr(partition, "columns"):
+        yield _frame(partition)
+    elif isinstance(partition, Iterable):
+        for one in partition:
+            yield _frame(one)
+    else:
+        yield _frame(partition)  # which says what is wrong
+
+
+def _frame(rows: Any) -> nw.DataFrame[Any]:
+    """Rows as a frame of narwhals'."""
+    rows = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    frame = nw.from_native(rows, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise ValueError(
+            f"Rows must come as data frames or Arrow tables; received {type(rows).__name__}. Convert them first."
+        )
+    return frame
+
+
+def _first_bad(
+    clf: FairClassifier, columns: _Columns, frame: nw.DataFrame[Any], error: ValueError
+) -> tuple[int | None, str]:
+    """Which row of a frame is the first that is refused, from 1 on, and why; no row where it is not for a row."""
+
+    def refused(low: int, high: int) -> str | None:
+        X, y, groups, weight = columns.of(frame[low:high])
+        try:
+            copy(clf)._check_rows(X, y, groups, weight, stream=True)
+        except ValueError as found:
+            return re.sub(
+                r" \(the first in row \d+\)| in row \d+", "", str(found)
+            )  # which is not that of the partition
+        return None
+
+    n = len(frame)
+    if refused(0, n) is None or (n > 1 and all(refused(i, i + 1) for i in range(0, n, max(1, n // PROBES)))):
+        return None, str(error)
+    good, bad = 0, n  # of the first rows, so many are taken, and so many are not
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (good, middle) if refused(0, middle) else (middle, bad)
+    return bad, refused(0, bad) or str(error)
+
+
+def _blob(meta: dict[str, Any], arrays: Arrays) -> bytes:
+    file = BytesIO()
+    write_archive(file, FORMAT, VERSION, meta, arrays)
+    return file.getvalue()
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return b is not None and a.dtype == b.dtype and np.array_equal(a, b)

@@ -732,7 +732,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             recoded = zip(self._census.groups.recode(before.groups), self._waiting.group.T, strict=True)
             self._waiting = self._waiting._replace(group=np.stack([codes[old] for codes, old in recoded], axis=1))
         if self._fit is not None and self.criterion is not None:
-            _warn_if_late(self._census.groups, before.groups, stacklevel=6)
+            warn_if_late(self._census.groups, before.groups, stacklevel=6)
 
     def _begin(self, constraint_set: Rows) -> Fit:
         """Fit of a stream before its first row: groups that D' lacks are late, in whichever batch they come."""
@@ -740,7 +740,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if problem.groups is not None and problem.criterion is not None:
             found, codes = problem.groups.among(constraint_set.group)
             if min(found.sizes) > 1:  # otherwise begin says what is wrong
-                _warn_if_late(problem.groups, found, stacklevel=4)
+                warn_if_late(problem.groups, found, stacklevel=4)
                 problem, constraint_set = replace(problem, groups=found), constraint_set._replace(group=codes)
         return begin(problem, constraint_set)
 
@@ -904,7 +904,8 @@ def _unseen(groups: Groups, before: Groups | None, where: str) -> str:
     return f"{'Groups' if len(new) > 1 else 'Group'} {shown} {'were' if len(new) > 1 else 'was'} {where}"
 
 
-def _warn_if_late(groups: Groups, before: Groups, stacklevel: int) -> None:
+def warn_if_late(groups: Groups, before: Groups, stacklevel: int) -> None:
+    """Warn of groups that were not among those before."""
     if late := _unseen(groups, before, "not in the constraint set"):
         words = f"{late}: counted and measured, but not constrained. To constrain all, fit afresh with more rows in D'."
         warnings.warn(LateGroup(words), stacklevel=stacklevel)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
+from surefair.engines.local import called
 from surefair.experiments._experiment import Experiment, Result
 from surefair.experiments._study import Study, begin
 from surefair.experiments._table import PRESETS
@@ -77,8 +77,8 @@ def _outcomes(
     """All repetitions, in order."""
     folder.mkdir(parents=True, exist_ok=True)
     chunks = [range(low, min(low + CHUNK, repetitions)) for low in range(0, repetitions, CHUNK)]
-    parallel = Parallel(n_jobs=n_jobs, prefer="processes", batch_size=1, return_as="generator")
-    for found in parallel(delayed(_chunk)(experiment, study, chunk, folder) for chunk in chunks):
+    tasks = ((experiment, study, chunk, folder) for chunk in chunks)
+    for found in called(_chunk, tasks, n_jobs, prefer="processes", batch_size=1):
         yield from found
         advance(len(found))
 

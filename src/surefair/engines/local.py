@@ -1,0 +1,50 @@
+"""The machine it is on, by joblib: ``joblib.parallel_config(backend=..., n_jobs=...)`` says how, or where else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from joblib import Parallel, delayed
+from joblib.parallel import get_active_backend
+
+
+@contextmanager
+def connect(address: str | None, n_jobs: int | None) -> Iterator[int | None]:
+    """Nothing to connect to: what is needed is joblib's n_jobs."""
+    if address is not None:
+        raise ValueError(f"The engine 'local' has no address; received {address!r}. Leave it out.")
+    yield n_jobs
+
+
+def run(connection: int | None, work: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+    """Do tasks by joblib."""
+    return called(work, ((task,) for task in tasks), connection)
+
+
+def owns(data: Any) -> bool:
+    """Whether data is an iterable whose items can be partitions: not a single frame, path or dict."""
+    return isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping) and not hasattr(data, "columns")
+
+
+def over(data: Any, work: Callable[[int, Any], bytes], n_jobs: int | None) -> Iterator[bytes]:
+    """Work on the items of an iterable, as they are."""
+    return called(work, enumerate(data), n_jobs)
+
+
+def called(
+    function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], n_jobs: int | None, **options: Any
+) -> Iterator[Any]:
+    """What a function returns for each tuple of arguments, in order; memory that is shared is copied where written to.
+
+    One at a time where joblib's backend can; Ray's cannot, and all results are then fetched first.
+
+    Examples
+    --------
+    >>> list(called(pow, [(2, 3), (3, 2)], n_jobs=None))
+    [8, 9]
+    """
+    return_as = "generator" if get_active_backend()[0].supports_return_generator else "list"
+    parallel = Parallel(n_jobs=n_jobs, mmap_mode="c", return_as=return_as, **options)
+    yield from parallel(delayed(function)(*task) for task in tasks)

@@ -183,7 +183,7 @@ def learnt(monkeypatch):
 
 def marks(running, learnt):
     """Values of the feature "mark" of the rows trained on, of those in the constraint set, and of those held out."""
-    place = running.features.names.index("mark")
+    place = running.intake.features.names.index("mark")
     parts = (learnt.trained, learnt.apart, [running.held])
     return tuple(np.concatenate([rows.X[:, place] for rows in part]).round(9).tolist() for part in parts)
 

@@ -26,6 +26,21 @@ def test_one_violation_is_enough_and_one_doubt_forbids_a_clean_bill(verdicts):
     assert found in (WITHIN, VIOLATES, UNDECIDED)
 
 
+def sums(first, second, weight):
+    """Weight of the rows by whether either model is right, and the sum of the squared weights."""
+    return np.array([[weight @ (a & b) for b in (~second, second)] for a in (~first, first)]), weight @ weight
+
+
+def price(free, held, weight, level):
+    return findings.price(*sums(held, free, np.asarray(weight, dtype=float)), level)
+
+
+def accuracy(correct, weight, level):
+    one, two = findings.accuracies(*sums(correct, ~correct, weight), level)
+    assert one["estimate"] + two["estimate"] == pytest.approx(1.0)
+    return one
+
+
 # -- The price ---------------------------------------------------------------------------------------------------------
 
 
@@ -33,7 +48,7 @@ def test_the_price_is_a_paired_difference_worked_out_by_hand():
     """Ten rows: the unconstrained model alone is right on three, the constrained one alone on one."""
     free = np.array([1, 1, 1, 0, 1, 1, 1, 1, 0, 0], dtype=bool)
     held = np.array([0, 0, 0, 1, 1, 1, 1, 1, 0, 0], dtype=bool)
-    found = findings.price(free, held, np.ones(10), 0.95)
+    found = price(free, held, np.ones(10), 0.95)
     # with half a row more in each of four cells: 3.5 and 1.5 of 12, mean 2/12, variance of it (5 - 12 (2/12)²)/12²
     middle, half = 2 / 12, 1.959963984540054 * (5 - 12 * (2 / 12) ** 2) ** 0.5 / 12
     assert found == pytest.approx({"estimate": 0.2, "low": middle - half, "high": middle + half}, rel=1e-12)
@@ -43,16 +58,16 @@ def test_a_row_of_weight_2_moves_the_price_as_two_rows_would():
     rng = np.random.default_rng(0)
     free, held = rng.random((2, 400)) < [[0.8], [0.7]]
     weight = rng.integers(1, 4, 400)
-    found = findings.price(free, held, weight.astype(float), 0.9)
-    twice = findings.price(np.repeat(free, weight), np.repeat(held, weight), np.ones(weight.sum()), 0.9)
+    found = price(free, held, weight.astype(float), 0.9)
+    twice = price(np.repeat(free, weight), np.repeat(held, weight), np.ones(weight.sum()), 0.9)
     assert found["estimate"] == pytest.approx(twice["estimate"], rel=1e-12)
     assert found["high"] - found["low"] > twice["high"] - twice["low"]  # as they are not more rows
-    assert found == pytest.approx(findings.price(free, held, 7.0 * weight, 0.9), rel=1e-12)
+    assert found == pytest.approx(price(free, held, 7.0 * weight, 0.9), rel=1e-12)
 
 
 def test_two_models_that_decide_alike_on_a_few_rows_may_still_differ():
     right = np.array([True, False, True])
-    found = findings.price(right, right, np.ones(3), 0.95)
+    found = price(right, right, np.ones(3), 0.95)
     assert found["estimate"] == 0.0
     assert found["low"] == -found["high"] < -0.3
 
@@ -62,7 +77,7 @@ def test_the_price_of_models_that_hardly_disagree_covers():
     rng, hits = np.random.default_rng(2), 0
     for _ in range(500):
         lost = rng.random(500) < 0.002
-        one = findings.price(np.ones(500, bool), ~lost, np.ones(500), 0.95)
+        one = price(np.ones(500, bool), ~lost, np.ones(500), 0.95)
         hits += one["low"] <= 0.002 <= one["high"]
     assert hits >= binom.ppf(1e-4, 500, 0.93)
 
@@ -72,7 +87,7 @@ def test_the_interval_of_the_price_covers():
     rng, n, hits = np.random.default_rng(1), 400, 0
     for _ in range(500):
         u = rng.random(n)
-        found = findings.price(u < 0.75, (u > 0.05) & (u < 0.7), np.ones(n), 0.9)
+        found = price(u < 0.75, (u > 0.05) & (u < 0.7), np.ones(n), 0.9)
         hits += found["low"] <= 0.1 <= found["high"]
     assert abs(hits / 500 - 0.9) < 4.0 * np.sqrt(0.9 * 0.1 / 500)
 
@@ -84,7 +99,7 @@ def test_the_interval_of_the_price_covers():
 @pytest.mark.parametrize("n", [1, 10, 1000])
 def test_the_limits_of_accuracy_hold_the_estimate(share, n):
     correct = np.arange(n) < round(share * n)
-    found = findings._accuracy(correct, np.ones(n), 0.95)
+    found = accuracy(correct, np.ones(n), 0.95)
     assert found["estimate"] == correct.mean()
     assert 0.0 <= found["low"] <= found["estimate"] <= found["high"] <= 1.0
     assert found["low"] < found["high"]
@@ -92,12 +107,12 @@ def test_the_limits_of_accuracy_hold_the_estimate(share, n):
 
 def test_weights_make_accuracy_less_certain_unless_they_are_equal():
     correct, rng = np.arange(500) % 4 > 0, np.random.default_rng(0)
-    even, scaled = (findings._accuracy(correct, np.full(500, w), 0.95) for w in (1.0, 3.5))
+    even, scaled = (accuracy(correct, np.full(500, w), 0.95) for w in (1.0, 3.5))
     assert scaled == pytest.approx(even, rel=1e-9)
     assert even["estimate"] == 0.75
     half = norm.ppf(0.975) * np.sqrt(0.75 * 0.25 / 500)
     assert even["low"] == pytest.approx(0.75 - half, abs=0.01)
-    uneven = findings._accuracy(correct, rng.exponential(size=500), 0.95)
+    uneven = accuracy(correct, rng.exponential(size=500), 0.95)
     assert uneven["high"] - uneven["low"] > 1.2 * (even["high"] - even["low"])
 
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 from contextlib import nullcontext
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,6 +44,28 @@ def write_archive(path: Place, kind: str, version: int, meta: dict[str, Any], ar
     described = np.frombuffer(text.encode(), dtype=np.uint8)
     with written_whole(path) if isinstance(path, str | os.PathLike) else nullcontext(path) as file:
         np.savez(file, allow_pickle=False, meta=described, meta_sha256=np.array(_sha256(described)), **arrays)
+
+
+def archived(kind: str, version: int, meta: dict[str, Any], arrays: Arrays) -> bytes:
+    """Archive as bytes, to be sent; ``read_archive`` reads them from a ``BytesIO``."""
+    file = BytesIO()
+    write_archive(file, kind, version, meta, arrays)
+    return file.getvalue()
+
+
+def changed(arrays: Arrays, known: Arrays) -> Arrays:
+    """Arrays that are not the same as the known one of their name.
+
+    Examples
+    --------
+    >>> [*changed({"x": np.arange(2), "y": np.ones(1)}, {"x": np.arange(2), "y": np.zeros(1)})]
+    ['y']
+    """
+    return {name: array for name, array in arrays.items() if name not in known or not _same(array, known[name])}
+
+
+def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return a.dtype == b.dtype and np.array_equal(a, b)
 
 
 def read_archive(path: Place, kind: str, version: int) -> tuple[dict[str, Any], Arrays]:

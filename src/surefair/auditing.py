@@ -8,16 +8,17 @@ audit that was stopped goes on, to the same bits.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from functools import partial
+from functools import partial, reduce
 from importlib.metadata import version
+from operator import add
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
@@ -29,18 +30,22 @@ import pyarrow as pa
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from surefair import findings
+from surefair import engines, findings, shards
 from surefair.archives import Arrays, Damaged, read_archive, write_archive
 from surefair.audits import Audit, Settings
 from surefair.checkpoints import pack, unpack
 from surefair.criteria import get_criterion
 from surefair.diagnostics import DependentRows, Diagnostic, SmallConstraintSet
 from surefair.estimators import FairClassifier
-from surefair.features import MISSING, Features, as_numbers, as_words, is_number, is_text, plain_column
+from surefair.evaluations import Evaluation, under
+from surefair.features import Features, is_number, is_text
+from surefair.intake import Intake, in_order
 from surefair.intervals import SOURCES, Interval, plain
 from surefair.names import one_of
 from surefair.reading import BadRows, Source, open_source
-from surefair.splitting import FEW, Rows, constraint_rows, hold_out, sides
+from surefair.shards import Plan, Shard, learn, told
+from surefair.splitting import FEW, Rows, constraint_rows, hold_out, share_held_out
+from surefair.tallies import Tally
 
 CHUNK = 50_000  # rows
 VALUES = 30  # of a column to split by, held out
@@ -48,6 +53,7 @@ LEAST = 50  # rows to train on, below which there is nothing to say
 FIRST_LOOK, APART = 500, 1.4  # training rows before the first look along the stream, and between two, as a factor
 PATH_SOURCES = ("total", "training")  # looked at along the stream
 MODELS = ("constrained", "unconstrained")
+SHARD_ROWS = 1_000_000  # on a cluster, unless told
 SECONDS = 60.0  # between two checkpoints, unless told
 KEPT = 2  # checkpoints
 FORMAT, VERSION = "surefair.audit-checkpoint", 1
@@ -65,6 +71,8 @@ def audit(
     *,
     checkpoint: Folder | None = None,
     n_jobs: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     **settings: Any,
 ) -> Audit:
     """Train a constrained and an unconstrained model on a file, and say how alike they treat groups.
@@ -82,7 +90,12 @@ def audit(
     checkpoint : path, optional
         Folder to keep the state in, once a minute; ``resume`` goes on from there.
     n_jobs : int, optional
-        Threads.
+        Threads; of shards, workers on this machine.
+    engine : {"local", "dask", "ray", "spark"}
+        Where shards of a folder of Parquet files are read: in processes of this machine, or on a cluster that sees the
+        same files. The result is the same. On the engine local, without ``shard_rows``, the data are one stream.
+    address : str, optional
+        Of the cluster; by default the one this process is connected to, or else one on this machine.
     **settings
         Everything else: see ``Settings``.
 
@@ -100,7 +113,26 @@ def audit(
     'within margin'
     """
     asked = Settings(label=label, sensitive=sensitive, criterion=criterion, **settings)  # type: ignore[arg-type]
-    return Running.begin(data, asked, checkpoint).run(checkpoint=checkpoint, n_jobs=n_jobs)
+    asked = on_engine(asked, engine, address, checkpoint)
+    running = Running.begin(data, asked, checkpoint)
+    if asked.shard_rows is None:
+        return running.run(checkpoint=checkpoint, n_jobs=n_jobs)
+    return running.run_in_shards(engine, address, n_jobs=n_jobs)
+
+
+def on_engine(settings: Settings, engine: str, address: str | None, checkpoint: Folder | None) -> Settings:
+    """Return the settings as they are on an engine; what does not go together is refused."""
+    one_of(engine, engines.ENGINES, "engine")
+    if engine == "local" and address is not None:
+        raise ValueError(f"The engine local is on this machine and has no address; received {address!r}.")
+    if engine != "local" and settings.shard_rows is None:
+        settings = replace(settings, shard_rows=SHARD_ROWS)
+    if settings.shard_rows is not None and checkpoint is not None:
+        raise ValueError(
+            "An audit in shards keeps no checkpoints: an engine works lost shards out again. Leave out checkpoint "
+            "(--checkpoint), or read the data as one stream: on the engine local, without shard_rows (--shard-rows)."
+        )
+    return settings
 
 
 def resume(checkpoint: Folder, data: Any = None, *, n_jobs: int | None = None) -> Audit:
@@ -129,37 +161,31 @@ class Running:
     ----------
     settings : Settings
     source : Source
-    features : Features or None
-        None before the first chunk.
-    labels : tuple of str
-        The negative and the positive one.
+    intake : Intake
+        Makes rows of tables; settled on the first chunk.
     models : dict of str to FairClassifier
     held : Rows or None
         Rows held out for evaluation.
     apart : ndarray
         Sides of the rows of D'.
-    chunks, read, trained, set_aside : int
-        Chunks and rows read, rows trained on, and rows not used since they belong with rows of D'.
+    chunks, trained, set_aside : int
+        Chunks read, rows trained on, and rows not used since they belong with rows of D'.
     """
 
-    PLAIN = ("files", "labels", "chunks", "read", "trained", "set_aside", "path", "complete")  # JSON as they are
+    PLAIN = ("files", "chunks", "trained", "set_aside", "path", "complete")  # JSON as they are
 
     def __init__(self, data: Any, settings: Settings, place: str | None) -> None:
         self.settings, self.place = settings, place  # where the data are found again
-        self.bad = BadRows(settings.max_bad_rows)
+        bad = BadRows(settings.max_bad_rows)
         more = {} if settings.delimiter is None else {"delimiter": settings.delimiter}
-        self.source: Source = open_source(data, names=settings.names, encoding=settings.encoding, bad=self.bad, **more)
+        self.source: Source = open_source(data, names=settings.names, encoding=settings.encoding, bad=bad, **more)
         self.columns = _columns(settings, self.source.schema)
-        self.files = [file._asdict() for file in self.source.files()]
-        self.features: Features | None = None
-        self.labels: tuple[str, ...] = ()
+        self.files = [] if settings.shard_rows else [file._asdict() for file in self.source.files()]
+        self.intake = Intake(settings, bad, self.source.place)
         self.models: dict[str, FairClassifier] = {}
         self.held: Rows | None = None
         self.apart = np.empty(0)
-        self.chunks = self.read = self.trained = self.set_aside = 0
-        self.own: set[str] = set()  # reasons for bad rows that are found here, not by the reader
-        self.missing: Counter[str] = Counter()
-        self.unseen: Counter[str] = Counter()
+        self.chunks = self.trained = self.set_aside = 0
         self.path: list[dict[str, Any]] = []
         self.warned: set[str] = set()
         self.complete = False
@@ -226,30 +252,93 @@ class Running:
             Path(checkpoint).mkdir(parents=True, exist_ok=True)
             for scratch in Path(checkpoint).glob(".[0-9]*.npz.*"):  # of a run that was killed while it wrote
                 scratch.unlink(missing_ok=True)
-        self.n_jobs, last, kept, stopped = effective_n_jobs(n_jobs), time.monotonic(), self.read, False
+        self.n_jobs, last, kept, stopped = effective_n_jobs(n_jobs), time.monotonic(), self.intake.read, False
         with ONE_AT_A_TIME, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for number, table in enumerate(self.source.tables(CHUNK, self.columns)):
                 if number == 0:
-                    self._settle(table)
+                    self.intake.settle(table, self.columns)
                 if number < self.chunks:
                     continue
                 if stopped:  # and there is more to read
                     break
                 self._take(table)
-                self.warned |= {_told(one.message) for one in caught if isinstance(one.message, Diagnostic)}
+                self.warned |= {told(one.message) for one in caught if isinstance(one.message, Diagnostic)}
                 caught.clear()
-                progress(self.read)
+                progress(self.intake.read)
                 stopped = stop()
-                due = time.monotonic() - last > seconds if every is None else self.read - kept >= every
+                due = time.monotonic() - last > seconds if every is None else self.intake.read - kept >= every
                 if checkpoint is not None and due:
                     self._save(Path(checkpoint))
-                    last, kept = time.monotonic(), self.read
+                    last, kept = time.monotonic(), self.intake.read
             else:
                 self.complete = True
             if checkpoint is not None and self.chunks:
                 self._save(Path(checkpoint))
             return self._result()
+
+    def run_in_shards(
+        self,
+        engine: str = "local",
+        address: str | None = None,
+        *,
+        n_jobs: int | None = None,
+        progress: Callable[[int], None] = lambda rows: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Audit:
+        """Read shards on many workers, to the end.
+
+        Parameters
+        ----------
+        engine, address, n_jobs
+            As in ``audit``.
+        progress : callable
+            Told the number of rows trained on so far or not used, after each shard.
+        stop : callable
+            Asked after each shard whether to give up.
+        """
+        size = self.settings.shard_rows or SHARD_ROWS
+        tasks = [Shard(number, pieces) for number, pieces in enumerate(self.source.shards(size))]
+        with (
+            ONE_AT_A_TIME,
+            warnings.catch_warnings(record=True) as caught,
+            engines.connected(engine, address, n_jobs) as run,
+        ):
+            warnings.simplefilter("always")
+            plan, apart, merged = self._planned(), 0, dict[str, FairClassifier]()
+            for found in run(partial(shards.train, plan), tasks):
+                shard = shards.trained(plan, found)
+                if not merged:
+                    merged = shard.models
+                elif shard.models["constrained"].n_rows_:
+                    merged = {name: merged[name].merge(clf) for name, clf in shard.models.items()}
+                self.intake.add(shard.counted)
+                self.warned |= {*shard.warned}
+                apart += shard.apart
+                progress(self.intake.read)
+                if stop():
+                    raise KeyboardInterrupt
+            self.models, self.trained = merged, merged["constrained"].n_rows_
+            self.set_aside = apart - merged["constrained"].n_constraint
+            plan = replace(plan, models=shards.packed(merged))
+            parts = run(partial(shards.evaluate, plan), tasks)
+            evaluation = reduce(add, map(shards.evaluated, parts))
+            self.files = [json.loads(file) for file in run(shards.digest, self.source.paths)]
+            self.warned |= {told(one.message) for one in caught if isinstance(one.message, Diagnostic)}
+            self.complete = True
+            return self._concluded(evaluation, dependent=self.settings.split_by is not None)
+
+    def _planned(self) -> Plan:
+        """Settle everything on the first rows; workers count these with the others."""
+        intake = self.intake
+        table = next(self.source.tables(CHUNK, self.columns))
+        intake.settle(table, self.columns)
+        rows = intake.rows(table)
+        held_out = share_held_out(self.source.n_rows or 0, rows.X.shape[1])
+        self.held = rows.part(rows.side < held_out)
+        self._begin(rows.part(rows.side >= held_out))
+        self.intake = intake.elsewhere(0, self.source.place)
+        return Plan(self.intake, self.columns, CHUNK, held_out, self.apart, shards.packed(self.models))
 
     def _save(self, folder: Path) -> None:
         """Write a checkpoint; all but the last few are removed."""
@@ -259,7 +348,7 @@ class Running:
             before = _kept(folder)
             good = f"The one before, {before[-1].name!r}, is good: make" if before else "There is none before. Make"
             raise OSError(
-                f"The checkpoint after {self.read:,} rows could not be written to {str(folder)!r}: "
+                f"The checkpoint after {self.intake.read:,} rows could not be written to {str(folder)!r}: "
                 f"{error.strerror or error}. {good} room, then go on by surefair resume."
             ) from error
         for old in _kept(folder)[:-KEPT]:
@@ -270,8 +359,7 @@ class Running:
         assert self.held is not None
         meta: dict[str, Any] = {name: getattr(self, name) for name in self.PLAIN}
         meta |= {"settings": asdict(self.settings), "place": self.place, "models": {}}
-        meta |= {"warned": sorted(self.warned), "missing": dict(self.missing), "unseen": dict(self.unseen)}
-        meta |= {"bad": [one for one in self.bad.to_dict() if one["reason"] in self.own]}
+        meta |= {"warned": sorted(self.warned), "counted": self.intake.pack()}
         codes, words = zip(*(pd.factorize(column) for column in self.held.groups), strict=True)
         meta |= {"words": [one.tolist() for one in words]}
         arrays: Arrays = {"apart": self.apart, "groups": np.stack(codes)}
@@ -285,46 +373,20 @@ class Running:
         """Put the state together again; features are settled anew when the first chunk is read."""
         for name in self.PLAIN:
             setattr(self, name, meta[name])
-        self.warned, self.missing, self.unseen = set(meta["warned"]), Counter(meta["missing"]), Counter(meta["unseen"])
-        self.own = {one["reason"] for one in meta["bad"]}
-        for one in meta["bad"]:
-            self.bad.add(one["reason"], one["count"], one["first"])
+        self.warned = set(meta["warned"])
+        self.intake.add(meta["counted"])
         self.apart = arrays["apart"]
         words = [np.asarray(one, dtype=object) for one in meta["words"]]
         groups = np.stack([one[code] for one, code in zip(words, arrays["groups"], strict=True)])
         self.held = Rows(arrays["X"], arrays["y"], groups, arrays["weight"], arrays["side"])
-        for name, packed in meta["models"].items():
-            parts = {key.removeprefix(f"{name}/"): part for key, part in arrays.items() if key.startswith(f"{name}/")}
-            self.models[name] = unpack(packed, parts)
+        self.models = {name: unpack(packed, under(name, arrays)) for name, packed in meta["models"].items()}
 
     # -- One chunk ----------------------------------------------------------------------------------------------------
-
-    def _settle(self, table: pa.Table) -> None:
-        """Settle features and labels on the warm-up rows."""
-        settings = self.settings
-        code, words = as_words(plain_column(table, settings.label))
-        count = Counter(words[code].tolist())
-        found = sorted((word for word in count if word != MISSING), key=_in_order)
-        if len(found) != 2:
-            told = ", ".join(f"{word!r} ({count[word]:,} rows)" for word in found[:10])
-            hint = "Keep or merge two of them." if len(found) > 2 else "If the data are sorted by it, shuffle them."
-            raise ValueError(
-                f"The label {settings.label!r} must have two values; the first {table.num_rows:,} rows show "
-                f"{len(found)}: {told or 'none'}{' and so on' if len(found) > 10 else ''}. {hint}"
-            )
-        if settings.positive is not None:
-            meant = [word for word in found if _alike(word, settings.positive)] or [settings.positive]
-            one_of(meant[0], found, f"value of the label {settings.label!r}")
-            found = sorted(found, key=lambda word: word == meant[0])
-        self.labels = tuple(found)
-        taken = {settings.label, settings.weights, settings.split_by}
-        taken |= set() if settings.include_sensitive else {*settings.sensitive}
-        self.features = Features.fit(table, settings.features or [name for name in self.columns if name not in taken])
 
     def _take(self, table: pa.Table) -> None:
         """Hold out some rows of a chunk, and train on the others."""
         settings = self.settings
-        self.held, rows = hold_out(self.held, self._usable(table))
+        self.held, rows = hold_out(self.held, self.intake.rows(table))
         if self.chunks == 0:
             rows = self._begin(rows)
         elif settings.split_by is not None:
@@ -336,46 +398,6 @@ class Running:
         self._learn(rows)
         self.chunks += 1
 
-    def _usable(self, table: pa.Table) -> Rows:
-        """Rows of a table that can be used, as numbers; the others are counted, each for the first reason found."""
-        assert self.features is not None
-        settings, n, (no, yes) = self.settings, table.num_rows, self.labels
-        encoded = self.features.encode(table)
-        bad, numbers = dict(encoded.bad), self.read + np.arange(n)
-
-        def column(name: str, reason: str) -> tuple[NDArray[np.intp], NDArray[Any]]:
-            code, words = as_words(plain_column(table, name))
-            bad[reason] = (words == MISSING)[code]
-            return code, words
-
-        code, words = column(settings.label, f"no label {settings.label!r}")
-        known = np.array([word in (no, yes, MISSING) for word in words.tolist()], dtype=bool)
-        bad[f"a label {settings.label!r} other than {no!r} and {yes!r}"] = ~known[code]
-        y, groups = (words == yes)[code], np.empty((len(settings.sensitive), n), dtype=object)
-        for i, name in enumerate(settings.sensitive):
-            code, words = column(name, f"no value of the sensitive column {name!r}")
-            groups[i] = words[code]
-        weight, keys = np.ones(n), numbers.astype(np.uint64)
-        if settings.weights is not None:
-            weight, _ = as_numbers(plain_column(table, settings.weights))
-            bad[f"a weight {settings.weights!r} that is missing, negative or infinite"] = ~(
-                np.isfinite(weight) & (weight >= 0.0)
-            )
-        if settings.split_by is not None:
-            code, words = column(settings.split_by, f"no value of {settings.split_by!r} to split by")
-            keys = pd.util.hash_array(words, categorize=False)[code]
-        good = np.ones(n, dtype=bool)
-        for reason, rows in bad.items():
-            if (rows := rows & good).any():
-                good &= ~rows
-                self.own.add(reason)
-                whole = " of those with all fields" if self.bad.total > self._own_bad() else ""
-                self.bad.add(reason, int(rows.sum()), f"row {numbers[rows.argmax()] + 1:,}{whole}")
-        for tally, found in ((self.missing, encoded.missing), (self.unseen, encoded.unseen)):
-            tally.update({name: int((rows & good).sum()) for name, rows in found.items()})
-        self.read += n
-        return Rows(encoded.X, y, groups, weight, sides(keys, settings.random_state)).part(good)
-
     def _begin(self, rows: Rows) -> Rows:
         """Make both models, give them the constraint set D' out of the first rows, and return the rows to train on."""
         settings, held = self.settings, self.held
@@ -384,13 +406,13 @@ class Running:
             if len(found := sorted(set(groups.tolist()))) < 2:
                 raise ValueError(
                     f"The sensitive column {name!r} shows {len(found)} group{''.join(f', {g!r},' for g in found)} in "
-                    f"the first {self.read:,} rows, and two or more are compared. If the data are sorted by it, "
+                    f"the first {self.intake.read:,} rows, and two or more are compared. If the data are sorted by it, "
                     "shuffle them; otherwise name another column."
                 )
         few = f", or too few values of {settings.split_by!r} to split by" if settings.split_by is not None else ""
         if rows.n < LEAST or held.n == 0 or rows.y.all() or not rows.y.any():
             raise ValueError(
-                f"There are too few rows{few}: {rows.n} to train on and {held.n} held out, of {self.read} read; "
+                f"There are too few rows{few}: {rows.n} to train on and {held.n} held out, of {self.intake.read} read; "
                 f"{LEAST} or more of both labels are needed to train on."
             )
         criterion = None if settings.criterion is None else get_criterion(settings.criterion)
@@ -398,8 +420,8 @@ class Running:
         for name, groups in zip(settings.sensitive, rows.groups[:, chosen], strict=True):
             if criterion is not None and len(set(groups.tolist())) < 2:
                 raise ValueError(
-                    f"There are too few rows for a constraint on {name!r}, of {self.read} read: two groups or more "
-                    f"need {FEW} rows in the constraint set that the criterion looks at. Use more rows, raise "
+                    f"There are too few rows for a constraint on {name!r}, of {self.intake.read} read: two groups or "
+                    f"more need {FEW} rows in the constraint set that the criterion looks at. Use more rows, raise "
                     "n_constraint (--constraint-rows), merge small groups, or leave the criterion out."
                 )
         for words in told:
@@ -412,7 +434,7 @@ class Running:
                 "column of more values, or by none."
             )
         if spent.all():
-            raise ValueError(f"There are too few rows{few}: none is left to train on, of {self.read} read.")
+            raise ValueError(f"There are too few rows{few}: none is left to train on, of {self.intake.read} read.")
         self.set_aside += int((spent & ~chosen).sum())
         shared: dict[str, Any] = {
             name: getattr(settings, name)
@@ -420,7 +442,9 @@ class Running:
         } | {"n_constraint": int(chosen.sum())}
         for name in MODELS:
             self.models[name] = FairClassifier(settings.criterion if name == "constrained" else None, **shared)
-        self._each(partial(self._fit, rows=rows.part(chosen)))  # the first rows of a stream become D'
+        self._each(
+            partial(learn, rows=rows.part(chosen), sensitive=settings.sensitive)
+        )  # the first rows of a stream become D'
         return rows.part(~spent)
 
     def _learn(self, rows: Rows) -> None:
@@ -429,7 +453,7 @@ class Running:
         while done < rows.n:
             look = _next_look(self.trained)
             part = rows.part(slice(done, done + look - self.trained))
-            self._each(partial(self._fit, rows=part))
+            self._each(partial(learn, rows=part, sensitive=self.settings.sensitive))
             done, self.trained = done + part.n, self.trained + part.n
             if self.trained == look:
                 self._look()
@@ -443,89 +467,96 @@ class Running:
         with ThreadPoolExecutor(len(MODELS)) as pool:
             return list(pool.map(work, self.models.values()))
 
-    def _fit(self, clf: FairClassifier, rows: Rows) -> None:
-        clf.partial_fit(
-            rows.X, rows.y, sensitive_features=self._groups(rows), classes=[False, True], sample_weight=rows.weight
-        )
-
     def _groups(self, rows: Rows) -> dict[str, NDArray[Any]]:
         return dict(zip(self.settings.sensitive, rows.groups, strict=True))
 
     # -- What comes out -----------------------------------------------------------------------------------------------
 
-    def _interval(self, clf: FairClassifier, metric: str, source: str) -> Interval:
-        """Interval of a model as it is now, on the rows held out so far."""
+    def _tally(self, clf: FairClassifier, sources: Sequence[str]) -> Tally:
+        """Count the decisions of a model, as it is now, on the rows held out so far."""
         assert self.held is not None
         X, y, _, weight, _ = self.held
-        found = clf.fairness_interval(
-            X, y, sensitive_features=self._groups(self.held), metric=metric, source=source,
-            confidence_level=self.settings.confidence_level, sample_weight=weight,
-        )  # fmt: skip
-        positive = f"The positive label is {self.labels[1]!r}."
-        return replace(found, sentence=found.sentence.replace("The positive label is True.", positive))
+        return clf.tally(X, y, sensitive_features=self._groups(self.held), sources=sources, sample_weight=weight)
+
+    def _interval(self, clf: FairClassifier, tally: Tally, metric: str, source: str) -> Interval:
+        level, (_, positive) = self.settings.confidence_level, self.intake.labels
+        found = clf.tallied_interval(tally, metric=metric, source=source, confidence_level=level)
+        words = f"The positive label is {positive!r}."
+        return replace(found, sentence=found.sentence.replace("The positive label is True.", words))
 
     def _look(self) -> None:
-        """Note the unfairness of both models and its intervals, along the stream."""
+        """Count decisions, and note the unfairness of both models along the stream."""
+        self._note(self._each(lambda clf: self._tally(clf, PATH_SOURCES)))
+
+    def _note(self, tallies: Iterable[Tally]) -> None:
+        """Note the unfairness of both models and its intervals."""
         metric = self.settings.judged[0]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on the way; what counts is the end
-            found = self._each(lambda clf: [self._interval(clf, metric, source) for source in PATH_SOURCES])
-        for name, intervals in zip(self.models, found, strict=True):
+        for (name, clf), tally in zip(self.models.items(), tallies, strict=True):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # on the way; what counts is the end
+                intervals = [self._interval(clf, tally, metric, source) for source in PATH_SOURCES]
             for one in intervals:
                 what = {"model": name, "metric": metric, "source": one.source, "rows": self.trained}
                 self.path.append(what | {key: plain(getattr(one, key)) for key in ("estimate", "low", "high")})
 
     def _result(self) -> Audit:
         """Measure both models on the rows held out, and sum up."""
-        settings, held, features = self.settings, self.held, self.features
-        if held is None or features is None:
+        settings, held = self.settings, self.held
+        if held is None:
             raise ValueError("There is no row in the data.")
-        if not self.path or self.path[-1]["rows"] != self.trained:
-            self._look()
-        kinds = [(metric, source) for metric in settings.measured for source in SOURCES]
-        measured = self._each(lambda clf: [self._interval(clf, *kind) for kind in kinds])
-        decided = [clf.predict(held.X) for clf in self.models.values()]
-        right = [decision == held.y for decision in decided]
+        tallies = self._each(lambda clf: self._tally(clf, tuple(SOURCES)))
         dependent = settings.split_by is not None and len(np.unique(held.side)) < held.n
+        return self._concluded(Evaluation.of(self.models, held, tallies), dependent)
+
+    def _concluded(self, evaluation: Evaluation, dependent: bool) -> Audit:
+        """Sum up, from what was counted on the rows held out."""
+        settings, features, (_, positive) = self.settings, self.intake.features, self.intake.labels
+        assert features is not None
+        if not self.path or self.path[-1]["rows"] != self.trained:
+            self._note(evaluation.tallies.values())
         if dependent:
             words = (
                 f"Rows with the same {settings.split_by!r} are not independent of each other: intervals are too narrow."
             )
-            self.warned.add(
-                _told(DependentRows(f"{words} There is no definite verdict; keep one row of each for one."))
-            )
+            self.warned.add(told(DependentRows(f"{words} There is no definite verdict; keep one row of each for one.")))
+        level, (_, right, square) = settings.confidence_level, evaluation
         models = [
             findings.model_told(
                 name,
                 clf,
-                intervals,
-                decision == held.y,
-                held.weight,
+                [
+                    self._interval(clf, evaluation.tallies[name], metric, source)
+                    for metric in settings.measured
+                    for source in SOURCES
+                ],
+                accuracy,
                 features.names,
-                len({*decision}) == 1,
+                evaluation.constant(name),
                 dependent,
                 settings,
             )
-            for (name, clf), intervals, decision in zip(self.models.items(), measured, decided, strict=True)
+            for (name, clf), accuracy in zip(
+                self.models.items(), findings.accuracies(right, square, level), strict=True
+            )
         ]
         verdict = None
         if settings.margin is not None:
             verdict = findings.overall(one["verdict"] for one in models[0]["verdicts"])
-        groups = self._groups_told()
-        rows = {"read": self.read + self.bad.total - self._own_bad(), "training": self.trained}
+        groups = self._groups_told(evaluation.groups)
+        rows = {"read": self.intake.read + self.intake.bad.total - self.intake.own_bad, "training": self.trained}
         rows |= {"constraint": sum(one["constraint"] for one in groups if one["column"] == settings.sensitive[0])}
         software = ("numpy", "numba", "scikit-learn", "pyarrow")
         return Audit(
-            sentence=findings.sentence(settings, models, self.labels[1], verdict, self.complete),
+            sentence=findings.sentence(settings, models, positive, verdict, self.complete),
             verdict=verdict,
             complete=self.complete,
-            settings=settings.to_dict() | {"labels": [*self.labels]},
+            settings=settings.to_dict() | {"labels": [*self.intake.labels]},
             data={"name": self.source.name, "kind": self.source.kind, "files": self._files_read()},
-            rows=rows | {"evaluation": held.n, "set_aside": self.set_aside, "bad": self.bad.to_dict()},
+            rows=rows | {"evaluation": evaluation.n, "set_aside": self.set_aside, "bad": self.intake.bad.to_dict()},
             columns=self._columns_told(features),
             groups=groups,
             models=models,
-            price=findings.price(right[1], right[0], held.weight, settings.confidence_level),
+            price=findings.price(right, square, level),
             path=self.path,
             assumptions=findings.assumptions(
                 [*self.warned, *(words for model in models for words in model["warnings"])]
@@ -533,9 +564,6 @@ class Running:
             versions={"surefair": version("surefair"), "python": platform.python_version()}
             | {name: version(name) for name in software},
         )
-
-    def _own_bad(self) -> int:
-        return sum(one["count"] for one in self.bad.to_dict() if one["reason"] in self.own)
 
     def _files_read(self) -> list[dict[str, Any]]:
         """Files with their checksums; of a stream, those of the bytes that passed."""
@@ -557,28 +585,27 @@ class Running:
                 note = "" if n == all_of_them else f"{all_of_them - n} of {all_of_them} features follow from others"
             role = roles.get(name) or ("left out" if n == 0 and note else "dropped" if column is None else column.role)
             told.append({
-                "name": name, "role": role, "features": n, "missing": self.missing[name],
-                "unseen": self.unseen[name], "note": note,
+                "name": name, "role": role, "features": n, "missing": self.intake.missing[name],
+                "unseen": self.intake.unseen[name], "note": note,
             })  # fmt: skip
         return told
 
-    def _groups_told(self) -> list[dict[str, Any]]:
+    def _groups_told(self, seen: dict[Any, int]) -> list[dict[str, Any]]:
         """Rows of each group, those that only evaluation rows have included."""
-        assert self.held is not None
-        seen: Counter[tuple[str, str]] = Counter()
-        for name, column in self._groups(self.held).items():
-            seen.update((name, group) for group in column.tolist())
-        told = {}
+        known = {}
         for row in nw.from_native(self.models["constrained"].group_counts_, eager_only=True).rows(named=True):
             rows = {
                 "training": row["n"] - row["n_constraint"],
                 "constraint": row["n_constraint"],
                 "constrained": row["constrained"],
             }
-            told[row["column"], row["group"]] = rows
+            known[row["column"], row["group"]] = rows
         nobody = {"training": 0, "constraint": 0, "constrained": False}
-        keys = sorted({*told, *seen}, key=lambda key: (self.settings.sensitive.index(key[0]), _in_order(key[1])))
-        return [{"column": key[0], "group": key[1]} | told.get(key, nobody) | {"evaluation": seen[key]} for key in keys]
+        keys = sorted({*known, *seen}, key=lambda key: (self.settings.sensitive.index(key[0]), in_order(key[1])))
+        return [
+            {"column": key[0], "group": key[1]} | known.get(key, nobody) | {"evaluation": seen.get(key, 0)}
+            for key in keys
+        ]
 
 
 def _columns(settings: Settings, schema: pa.Schema) -> list[str]:
@@ -603,7 +630,7 @@ def _columns(settings: Settings, schema: pa.Schema) -> list[str]:
 
 def _check_header(name: str, known: Sequence[str]) -> None:
     """Refuse a name that is not there with a hint, where the others look like a row rather than a header."""
-    if name not in known and any(_in_order(word)[0] is False for word in known):
+    if name not in known and any(in_order(word)[0] is False for word in known):
         raise ValueError(
             f"There is no column {name!r}. The first line reads {', '.join(map(repr, known[:6]))} and so on: if the "
             "file has no header, give the names of its columns (names, --names)."
@@ -660,22 +687,3 @@ def _next_look(trained: int) -> int:
     while int(look) <= trained:
         look *= APART
     return int(look)
-
-
-def _in_order(word: str) -> tuple[bool, float, str]:
-    """Sort numbers by size, and words after them."""
-    try:
-        number = float(word)
-    except ValueError:
-        number = np.nan
-    return (True, 0.0, word) if np.isnan(number) else (False, number, word)
-
-
-def _alike(word: str, asked: str) -> bool:
-    """Whether a word is the one asked for, as text, as a number, or as true or false."""
-    same_number = not _in_order(word)[0] and _in_order(word)[:2] == _in_order(asked)[:2]
-    return word == asked or same_number or (word == asked.lower() and word in ("true", "false"))
-
-
-def _told(message: Warning | str) -> str:
-    return f"{type(message).__name__}: {message}"

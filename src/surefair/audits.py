@@ -67,6 +67,8 @@ class Settings:
     n_constraint : int or None
         Rows in the constraint set; by default 100 for each feature, from 1,000 to 5,000, and at most a fifth of the
         first rows.
+    shard_rows : int or None
+        Rows of a shard, at least, where a folder of Parquet files is read in shards; by default it is one stream.
     """
 
     label: str
@@ -93,6 +95,7 @@ class Settings:
     n_replicates: int = 200
     n_constraint: int | None = None
     random_state: int = 0
+    shard_rows: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("sensitive", "metrics", "features", "drop", "names"):
@@ -111,6 +114,8 @@ class Settings:
         if both := [name for name in self.features or () if name in self.drop]:
             raise ValueError(f"Column {both[0]!r} is to be learnt from and to be dropped. Choose one.")
         check_level(self.confidence_level)
+        if self.shard_rows is not None and self.shard_rows < 1:
+            raise ValueError(f"shard_rows must be None or a whole number, 1 or larger; received {self.shard_rows!r}.")
         if self.margin is not None and not 0.0 < self.margin < 1.0:
             raise ValueError(f"margin must lie strictly between 0 and 1, for example 0.05; received {self.margin!r}.")
         if self.positive is not None:

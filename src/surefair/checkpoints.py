@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from surefair.archives import Arrays, Place, read_archive, write_archive
@@ -70,8 +69,8 @@ def pack(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
     if not hasattr(clf, "classes_"):
         return meta, arrays
     meta |= {
-        "classes": _levels(clf.classes_),
-        "groups": None if clf._census is None else _groups(clf._census.groups),
+        "classes": Levels(clf.classes_, "label").to_json(),
+        "groups": None if clf._census is None else clf._census.groups.to_json(),
         "seed": clf.seed_,
         "backend": clf.backend_,
         "n_features_in": clf.n_features_in_,
@@ -87,7 +86,8 @@ def pack(clf: FairClassifier) -> tuple[dict[str, Any], Arrays]:
         arrays |= _packed("constraint", fit.constraint_set) | _packed("state", fit.state)
         arrays |= _packed("form", fit.learner.form) | {"W": fit.W, "start": fit.learner.settings.start}
         meta["form"] = type(fit.learner.form).__name__
-        meta |= {"begun": _params(fit.problem.params), "begun_groups": _groups(fit.problem.groups)}
+        groups = fit.problem.groups
+        meta |= {"begun": _params(fit.problem.params), "begun_groups": None if groups is None else groups.to_json()}
         meta |= {
             "sparse": fit.sparse,
             "weight": fit.weight,
@@ -153,9 +153,10 @@ def unpack(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
     clf = FairClassifier(**_looked_up(meta["params"]))
     if "classes" not in meta:
         return clf
-    clf.classes_ = _values(meta["classes"])
+    clf.classes_ = Levels.from_json(meta["classes"], "label").values
     clf._census = None
-    if (groups := _groups_of(meta["groups"])) is not None:
+    if meta["groups"] is not None:
+        groups = Groups.from_json(meta["groups"])
         clf._census = Census(groups, tuple(arrays[f"group_rows_{i}"] for i in range(len(groups.levels))))
     clf._runs, clf._doubts = _unpacked("runs", Runs, arrays), (-1, [])
     clf.seed_, clf.backend_, clf.n_features_in_ = meta["seed"], meta["backend"], meta["n_features_in"]
@@ -167,7 +168,8 @@ def unpack(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
     if "W" in arrays:
         constraint_set = _unpacked("constraint", Rows, arrays)
         form = _unpacked("form", next(kind for kind, _ in LEARNERS if kind.__name__ == meta["form"]), arrays)
-        problem = replace(clf._problem(_looked_up(meta["begun"])), groups=_groups_of(meta["begun_groups"]))
+        begun_groups = None if meta["begun_groups"] is None else Groups.from_json(meta["begun_groups"])
+        problem = replace(clf._problem(_looked_up(meta["begun"])), groups=begun_groups)
         schedule = PolynomialDecay(**meta["schedule"])
         fit = assemble(problem, constraint_set, None, arrays["W"], form, arrays["start"], schedule, meta["sparse"])
         state = _unpacked("state", type(fit.state), arrays)
@@ -178,30 +180,3 @@ def unpack(meta: dict[str, Any], arrays: Arrays) -> FairClassifier:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _groups(groups: Groups | None) -> list[dict[str, Any]] | None:
-    """Groups as JSON: a list of columns, each with its name."""
-    return (
-        None
-        if groups is None
-        else [{"column": name} | _levels(levels.values) for name, levels in groups.levels.items()]
-    )
-
-
-def _groups_of(columns: list[dict[str, Any]] | None) -> Groups | None:
-    """Groups from JSON."""
-    return (
-        None if columns is None else Groups({column["column"]: Levels(_values(column), "group") for column in columns})
-    )
-
-
-def _levels(values: NDArray[Any]) -> dict[str, Any]:
-    """Labels or groups as JSON: their type, and their values as text or numbers."""
-    if values.dtype.kind not in "biufUO" or not all(isinstance(v, bool | int | float | str) for v in values.tolist()):
-        raise ValueError(f"Labels and groups of type {values.dtype} cannot be saved; use text, numbers or Booleans.")
-    return {"dtype": values.dtype.str, "values": values.tolist()}
-
-
-def _values(levels: dict[str, Any]) -> NDArray[Any]:
-    return np.asarray(levels["values"], dtype=levels["dtype"])

@@ -131,16 +131,28 @@ def of_random_scaling(fit: Fit) -> list[Diagnostic]:
     return check_memory(np.array([1.0 / (flat * s.schedule.steps(int(n), 1)[0]) for n in rows]), rows, k)
 
 
-def kinds_in_doubt(fit: Fit, rows: Rows) -> int:
-    """Number of kinds of rows, told apart by their margins, about which replicates disagree, up to ``KINDS``.
+def near_the_boundary(fit: Fit, rows: Rows) -> FloatArray:
+    """Margins of the kinds of rows next to the boundary, and whether replicates disagree about each: (kinds, 2).
 
     With very many rows, only the first are looked at.
     """
     X, theta = fit.features(rows.X[:LOOKED_AT]), fit.theta
     margin = X @ theta[:, 0]
-    _, kinds = np.unique((margin / (np.abs(margin).max() or 1.0)).round(9), return_index=True)
-    near = kinds[np.argsort(np.abs(margin[kinds]))[:KINDS]]
-    return int(np.count_nonzero(((X[near] @ theta[:, 1:] > 0.0) != (margin[near, None] > 0.0)).any(axis=1)))
+    near = _nearest(margin)
+    disagree = ((X[near] @ theta[:, 1:] > 0.0) != (margin[near, None] > 0.0)).any(axis=1)
+    return np.column_stack([margin[near], disagree])
+
+
+def nearest(near: FloatArray) -> FloatArray:
+    """Of margins, with a second column, one of each kind next to the boundary."""
+    return near[_nearest(near[:, 0])]
+
+
+def _nearest(margin: FloatArray) -> NDArray[np.intp]:
+    """Places of one row of each kind, told apart by their margins, next to the boundary."""
+    top = float(np.abs(margin).max(initial=0.0))
+    _, kinds = np.unique((margin / (top or 1.0)).round(9), return_index=True)
+    return kinds[np.argsort(np.abs(margin[kinds]))[:KINDS]]
 
 
 class _Moments(NamedTuple):

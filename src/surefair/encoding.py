@@ -73,6 +73,18 @@ class Levels:
         parts = [part for part in (column.found, column.declared) if part is not None]
         return all(part.dtype == self.values.dtype and known.issuperset(part.tolist()) for part in parts)
 
+    def to_json(self) -> dict[str, Any]:
+        """Type and values, as text, numbers or Booleans."""
+        kind, values = self.values.dtype, self.values.tolist()
+        if kind.kind not in "biufUO" or not all(isinstance(value, bool | int | float | str) for value in values):
+            raise ValueError(f"Labels and groups of type {kind} cannot be saved; use text, numbers or Booleans.")
+        return {"dtype": kind.str, "values": values}
+
+    @classmethod
+    def from_json(cls, levels: dict[str, Any], what: str) -> Levels:
+        """Levels that ``to_json`` wrote."""
+        return cls(np.asarray(levels["values"], dtype=levels["dtype"]), what)
+
     def two(self) -> Levels:
         """The same, if there are exactly two."""
         if len(self.values) != 2:
@@ -115,6 +127,19 @@ class Groups:
         if all(levels.cover(matched[name]) for name, levels in self.levels.items()):
             return self
         return Groups({name: _levels(name, matched[name], levels) for name, levels in self.levels.items()})
+
+    def joined_with(self, other: Groups) -> Groups:
+        """The same groups, and any new ones of others of the same columns; this very object where there are none."""
+        return self.joined({name: CodedColumn.of(levels.values) for name, levels in other.levels.items()})
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Columns, each with its name, its type and its groups."""
+        return [{"column": name} | levels.to_json() for name, levels in self.levels.items()]
+
+    @classmethod
+    def from_json(cls, columns: list[dict[str, Any]]) -> Groups:
+        """Groups that ``to_json`` wrote."""
+        return cls({column["column"]: Levels.from_json(column, "group") for column in columns})
 
     def measured_by(self, columns: Mapping[str | None, CodedColumn]) -> Groups:
         """Groups of these columns, whichever they are; those known of the columns declared are among them."""
@@ -249,7 +274,7 @@ class Census:
 
     def merged(self, other: Census) -> Census:
         """Groups and rows of both."""
-        groups = self.groups.joined({name: CodedColumn.of(v.values) for name, v in other.groups.levels.items()})
+        groups = self.groups.joined_with(other.groups)
         both = zip(self.joined(groups).rows, other.joined(groups).rows, strict=True)
         return Census(groups, tuple(mine + theirs for mine, theirs in both))
 

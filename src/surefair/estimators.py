@@ -6,7 +6,7 @@ The estimator checks what comes in, and every refusal happens before anything ha
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -60,6 +60,7 @@ from surefair.streams import (
     some_weight,
     with_intersection,
 )
+from surefair.tallies import Tally
 
 DTYPES = ["float64", "float32"]
 
@@ -477,30 +478,110 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Interval
         """
         check_is_fitted(self)
-        criterion, ratio = get_metric(metric or self.criterion or "demographic_parity")
+        get_metric(metric or self.criterion or "demographic_parity")
         one_of(source, SOURCES, "source")
         one_of(method, METHODS, "method")
         check_level(confidence_level)
         fit = self._replicated()
         rows, groups = self._measured(X, y, sensitive_features, sample_weight)
-        known = None if self._census is None else self._census.groups
-        rates, trained = compared_rates(criterion, ratio), None
-        asked = groups.sizes, source, method, effective_n_jobs(self.n_jobs)
-        if source == "total" and method != "paper":
-            halves = [fit.decisions(half, *asked) for half in rows.halves(self.seed_)]
-            counts = halves[0] + halves[1]
+        tally = Tally.of(fit, rows, groups, (source,), method, self.seed_, effective_n_jobs(self.n_jobs))
+        return self._interval(fit, tally, metric, confidence_level, source)
+
+    def tally(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        sources: Sequence[str] = tuple(SOURCES),
+        method: str = "percentile",
+        sample_weight: Any = None,
+    ) -> Tally:
+        """Count what intervals need of some evaluation rows; tallies of several parts of the rows add.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, method, sample_weight
+            As in ``fairness_interval``. There may be rows of one group only, or none.
+        sources : sequence of str
+            Those that will be asked for.
+
+        Returns
+        -------
+        Tally
+
+        Examples
+        --------
+        >>> import surefair as sf
+        >>> train, test = sf.datasets.SyntheticDI(seed=0).sample(5_000), sf.datasets.SyntheticDI(seed=1).sample(2_000)
+        >>> clf = sf.FairClassifier(random_state=0).fit(train.X, train.y, sensitive_features=train.sensitive)
+        >>> parts = [
+        ...     clf.tally(test.X[i::2], test.y[i::2], sensitive_features=test.sensitive[i::2]) for i in range(2)
+        ... ]
+        >>> interval = clf.tallied_interval(parts[0] + parts[1])
+        >>> round(interval.estimate, 2)
+        0.03
+        """
+        check_is_fitted(self)
+        for source in sources:
+            one_of(source, SOURCES, "source")
+        one_of(method, METHODS, "method")
+        fit = self._replicated()
+        rows, groups = self._rows_and_groups(X, y, sensitive_features, sample_weight)
+        return Tally.of(fit, rows, groups, tuple(sources), method, self.seed_, effective_n_jobs(self.n_jobs))
+
+    def tallied_interval(
+        self,
+        tally: Tally,
+        *,
+        metric: str | Criterion | None = None,
+        confidence_level: float = 0.95,
+        source: str = "total",
+    ) -> Interval:
+        """Confidence interval for the unfairness, from evaluation rows that were counted: see ``fairness_interval``.
+
+        Parameters
+        ----------
+        tally : Tally
+            Of this classifier, as it is now.
+        metric, confidence_level, source
+            As in ``fairness_interval``.
+
+        Returns
+        -------
+        Interval
+        """
+        check_level(confidence_level)
+        fit = self._replicated()
+        if tally.n_rows != fit.state.k:
+            raise ValueError(
+                f"The tally is of a fit of {tally.n_rows:,} rows, and this one is of {fit.state.k:,}. Count the "
+                "evaluation rows again."
+            )
+        tally.groups.check_comparable()
+        if not tally.of_fit.rows.any():
+            raise ValueError("There are no evaluation rows. Count at least one row of each group.")
+        some_weight(tally.of_fit.weight, "to count")
+        return self._interval(fit, tally, metric, confidence_level, source)
+
+    def _interval(
+        self, fit: Fit, tally: Tally, metric: str | Criterion | None, confidence_level: float, source: str
+    ) -> Interval:
+        """Interval from counts; it warns at the caller's caller."""
+        criterion, ratio = get_metric(metric or self.criterion or "demographic_parity")
+        rates, groups, counts, trained = compared_rates(criterion, ratio), tally.groups, tally.counts(source), None
+        if len(halves := tally.parts[source]) == 2:
             trained = settled(rates_of(rates, counts), np.stack([rates_of(rates, half) for half in halves]), groups)
-        else:
-            counts = fit.decisions(rows, *asked)
         weighted = source in ("evaluation", "total")
         rates_b = reweigh(rates, counts, self.seed_, trained) if weighted else rates_of(rates, counts)[1:]
         found = [] if source == "evaluation" else self._found(fit)
         if fit.finite and not weighted:
-            found += check_near(doubts.kinds_in_doubt(fit, rows))
+            found += check_near(int(tally.near[:, 1].sum()))
+        known = None if self._census is None else self._census.groups
         return make_interval(
-            criterion, counts.of(0), rates_b, groups, ratio=ratio, source=source, method=method,
+            criterion, counts.of(0), rates_b, groups, ratio=ratio, source=source, method=tally.method,
             confidence_level=confidence_level, trained=trained, n_training=int(fit.state.k), like=self.backend_,
-            trouble="" if fit.finite else doubts.DIVERGED,
+            trouble="" if fit.finite else doubts.DIVERGED, stacklevel=4,
             positive=self.classes_.tolist()[1], notes=_unseen(groups, known, "not seen in training"), found=found,
         )  # fmt: skip
 
@@ -753,10 +834,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows, _ = new._declare(X, y, sensitive_features, None, None, *(weight or [None]))
             if len(new.classes_) == 1:
                 raise ValueError(f"It must hold both labels; received {new.classes_.tolist()} only.")
-        assert new._census is not None
-        new._census, new._runs = Census.of(new._census.groups), Runs.of(len(new._census.rows))
+        new = new._uncounted()
         new._fit = begin(new._problem(), rows)
         issue(doubts.of_constraint_set(new._fit), stacklevel=3)
+        return new
+
+    def _uncounted(self) -> Self:
+        """Return a copy that knows the same groups, and has counted none of their rows."""
+        new = copy(self)
+        assert new._census is not None
+        new._census, new._runs = Census.of(new._census.groups), Runs.of(len(new._census.rows))
         return new
 
     def _reseeded(self, random_state: int) -> Self:
@@ -841,16 +928,23 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _measured(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> tuple[Rows, Groups]:
         """Return checked rows to measure an unfairness on, and the groups to compare."""
+        rows, groups = self._rows_and_groups(X, y, sensitive_features, sample_weight)
+        groups.check_comparable()
+        if rows.n == 0:
+            raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
+        some_weight(rows.weight, "to count")
+        return rows, groups
+
+    def _rows_and_groups(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> tuple[Rows, Groups]:
+        """Return checked rows, which may be too few to compare groups, and the groups."""
         if sensitive_features is None:
             raise ValueError("sensitive_features is needed: an unfairness is a difference between groups.")
         columns = self._columns(sensitive_features, measured=True)
         known = None if self._census is None else self._census.groups
-        groups = (Groups.of(columns) if known is None else known.measured_by(columns)).check_comparable()
+        groups = Groups.of(columns) if known is None else known.measured_by(columns)
         rows = self._check_rows(X, y, None, sample_weight)
         codes = groups.codes(columns)
-        if same_length(X=rows.y, sensitive_features=codes) == 0:
-            raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
-        some_weight(rows.weight, "to count")
+        same_length(X=rows.y, sensitive_features=codes)
         return rows._replace(group=codes), groups
 
     def _become(self, other: Self) -> Self:

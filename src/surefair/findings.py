@@ -7,7 +7,6 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from surefair import diagnostics
@@ -17,15 +16,12 @@ from surefair.intervals import Interval, get_metric, plain
 from surefair.scoring import binomial_limits
 from surefair.streams import FloatArray
 
-BoolArray = NDArray[np.bool_]
-
 
 def model_told(
     name: str,
     clf: FairClassifier,
     intervals: Sequence[Interval],
-    correct: BoolArray,
-    weight: FloatArray,
+    accuracy: dict[str, float],
     features: Sequence[str],
     constant: bool,
     dependent: bool,
@@ -54,7 +50,7 @@ def model_told(
         "name": name,
         "criterion": clf.criterion,
         "constant": constant,
-        "accuracy": _accuracy(correct, weight, settings.confidence_level),
+        "accuracy": accuracy,
         "intervals": [one.to_dict() for one in intervals],
         "coefficients": coefficients,
         "verdicts": verdicts,
@@ -62,22 +58,38 @@ def model_told(
     }
 
 
-def _accuracy(correct: BoolArray, weight: FloatArray, level: float) -> dict[str, float]:
-    """Share of right decisions of this very model, with its interval."""
-    share = float(weight @ correct / weight.sum())
-    n = float(weight.sum() ** 2 / (weight @ weight))  # rows of equal weight that would tell as much
+def accuracies(right: FloatArray, square: float, level: float) -> list[dict[str, float]]:
+    """Share of right decisions of each of two models, with its interval.
+
+    Parameters
+    ----------
+    right : ndarray of shape (2, 2)
+        Weight of the rows, by whether the first model is right and whether the second is.
+    square : float
+        Sum of their squared weights.
+    level : float
+    """
+    shares = right[1].sum() / right.sum(), right[:, 1].sum() / right.sum()
+    return [_share(float(share), _telling(right, square), level) for share in shares]
+
+
+def _telling(right: FloatArray, square: float) -> float:
+    """Rows of equal weight that would tell as much."""
+    return float(right.sum() ** 2 / square)
+
+
+def _share(share: float, n: float, level: float) -> dict[str, float]:
     low, high = binomial_limits(share * n, (1.0 - share) * n, level)
     return {"estimate": share, "low": float(low), "high": float(high)}
 
 
-def price(free: BoolArray, held: BoolArray, weight: FloatArray, level: float) -> dict[str, float]:
-    """Accuracy of the unconstrained model minus that of the constrained one, on the same rows, with its interval.
+def price(right: FloatArray, square: float, level: float) -> dict[str, float]:
+    """Accuracy of the second model, unconstrained, minus that of the first, on the same rows, with its interval.
 
     By Agresti and Min: half a row is added to each of the four cells of the table right × right, without which models
     that never disagree among a few rows would be alike for certain.
     """
-    n = float(weight.sum() ** 2 / (weight @ weight))  # rows of equal weight that would tell as much
-    more, less = (float(weight @ part / weight.sum()) for part in (free & ~held, held & ~free))
+    n, more, less = _telling(right, square), float(right[0, 1] / right.sum()), float(right[1, 0] / right.sum())
     middle = n * (more - less) / (n + 2.0)
     half = norm.ppf((1.0 + level) / 2.0) * np.sqrt(n * (more + less) + 1.0 - (n + 2.0) * middle**2) / (n + 2.0)
     return {"estimate": more - less, "low": float(middle - half), "high": float(middle + half)}

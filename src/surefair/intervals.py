@@ -497,6 +497,7 @@ def make_interval(
     trouble: str = "",
     notes: str = "",
     found: Sequence[Diagnostic] = (),
+    stacklevel: int = 3,
 ) -> Interval:
     """Interval for the largest gap between groups; warns of what is found, at the caller's caller.
 
@@ -573,7 +574,7 @@ def make_interval(
         sentence=f"{confidence_level:.6g} interval for {SOURCES[source]}; {_words(rates, groups, ratio, rate, a, b)}"
         + f" The positive label is {positive!r}." * (positive is not None)
         + f" {notes}." * bool(notes),
-        warnings=issue(doubts, stacklevel=3),
+        warnings=issue(doubts, stacklevel=stacklevel),
     )  # fmt: skip
 
 

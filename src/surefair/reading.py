@@ -16,10 +16,11 @@ import hashlib
 import io
 import os
 import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
@@ -34,7 +35,7 @@ from surefair.bad_rows import BadRows, TooManyBadRows
 from surefair.delimited import MARKERS, DelimitedText, Dialect
 from surefair.names import one_of
 
-__all__ = ["CODECS", "KINDS", "MARKERS", "BadRows", "DataFile", "Source", "TooManyBadRows", "open_source"]
+__all__ = ["CODECS", "KINDS", "MARKERS", "BadRows", "DataFile", "Piece", "Source", "TooManyBadRows", "open_source"]
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".data": "csv", ".parquet": "parquet", ".pq": "parquet"}
 KINDS |= {".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow"}
@@ -51,6 +52,33 @@ class DataFile(NamedTuple):
     name: str  # without its folder
     size: int  # bytes
     sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> DataFile:
+        """Read a file to its end."""
+        with path.open("rb") as file:
+            return cls(path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+class Piece(NamedTuple):
+    """Some row groups of a Parquet file, one after another."""
+
+    path: Path
+    keys: dict[str, str]  # columns that its folders name
+    row_groups: tuple[int, ...]
+    first: int  # number of its first row in its file
+    before: int  # rows in the files before
+    n_rows: int
+
+    def tables(self, size: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Tables of `size` rows each, the last one of those that are left."""
+        inside = [column for column in columns if column not in self.keys]
+        batches = _parquet(self.path, inside, [*self.row_groups])
+        return _cut((_with_keys(batch, self.keys, columns) for batch in batches), size)
+
+    def place(self, number: int) -> str:
+        """What people call the place of a row, given its number in the whole data."""
+        return f"{self.path.name}, row {number - self.before + 1:,}"
 
 
 class Source:
@@ -85,6 +113,23 @@ class Source:
     def position(self) -> float | None:
         """Share of the bytes read so far, between 0 and 1, of CSV files; None where it is not known."""
         return None
+
+    def place(self, number: int) -> str:
+        """What people call the place of a row, given its number."""
+        return f"row {number + 1:,}"
+
+    @property
+    def paths(self) -> list[Path]:
+        """Files that are read."""
+        return []
+
+    def shards(self, size: int) -> list[list[Piece]]:
+        """Rows of Parquet files cut into shards of `size` rows or more, of whole row groups, in their order."""
+        raise ValueError(
+            f"Only Parquet is read in shards, on many workers at once; {self.name} is of kind {self.kind!r}. Convert "
+            "it to a folder of Parquet files, or read it as one stream: without shard_rows (--shard-rows), on the "
+            "engine local."
+        )
 
     def tables(self, size: int, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Tables of `size` rows each, the last one of those that are left.
@@ -222,22 +267,22 @@ class _Files(Source):
         self.n_bytes = sum(file.stat().st_size for file in paths)
         schemas, counts = zip(*[self._head(file, kind) for file in paths], strict=True)
         n_rows = None if None in counts else sum(counts)
+        self._starts = [*accumulate((count or 0 for count in counts), initial=0)][:-1]  # where files tell
         super().__init__(path.name or path.resolve().name, kind, _same_columns(paths, schemas, self._keys), n_rows)
 
     def files(self) -> list[DataFile]:
-        found = []
-        for path in self._paths:
-            with path.open("rb") as file:
-                found.append(DataFile(path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()))
-        return found
+        return [DataFile.of(path) for path in self._paths]
+
+    @property
+    def paths(self) -> list[Path]:
+        return self._paths
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for path, keys in zip(self._paths, self._keys, strict=True):
             # Where only folders' names are asked for, some column must still tell how many rows there are.
             inside = [column for column in columns if column not in keys] or self.schema.names[:1]
             for batch in self._rows(path, inside):
-                chosen = [pa.repeat(keys[name], len(batch)) if name in keys else batch.column(name) for name in columns]
-                yield pa.record_batch(chosen, names=columns)
+                yield _with_keys(batch, keys, columns)
 
     def _head(self, path: Path, kind: str) -> tuple[pa.Schema, int | None]:
         """Columns of one file, without those that its folders name, and how many rows it has, if it tells."""
@@ -258,12 +303,54 @@ class _ColumnarFiles(_Files):
             return fragment.physical_schema, fragment.count_rows()
 
     def _rows(self, path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        if self.kind == "parquet":
+            yield from _parquet(path, columns)
+            return
         with _readable(path, self.kind):
-            if self.kind == "arrow":
-                yield from _fragment(path, "arrow").to_batches(columns=columns, batch_size=_BATCH, batch_readahead=1)
-            else:  # a fragment of Parquet would hold whole row groups
-                with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
-                    yield from file.iter_batches(_BATCH, columns=columns)
+            yield from _fragment(path, "arrow").to_batches(columns=columns, batch_size=_BATCH, batch_readahead=1)
+
+    def place(self, number: int) -> str:
+        if len(self._paths) == 1:
+            return super().place(number)
+        file = bisect_right(self._starts, number) - 1
+        return f"{self._paths[file].name}, row {number - self._starts[file] + 1:,}"
+
+    def shards(self, size: int) -> list[list[Piece]]:
+        if self.kind != "parquet":
+            return super().shards(size)
+        found: list[list[Piece]] = [[]]
+        room = size
+        for path, keys, before in zip(self._paths, self._keys, self._starts, strict=True):
+            with _readable(path, "parquet"):
+                footer = pq.read_metadata(path)
+            lengths = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
+            groups: list[int] = []
+            for i, length in enumerate(lengths):
+                groups.append(i)
+                room -= length
+                if room <= 0 or i + 1 == len(lengths):
+                    first, n_rows = sum(lengths[: groups[0]]), sum(lengths[groups[0] : i + 1])
+                    found[-1].append(Piece(path, keys, tuple(groups), first, before, n_rows))
+                    groups = []
+                if room <= 0:
+                    found.append([])
+                    room = size
+        last = found.pop()
+        if found:
+            found[-1] += last  # the rows that are left are too few for a shard
+        return found or [last]
+
+
+def _parquet(path: Path, columns: list[str], row_groups: list[int] | None = None) -> Iterator[pa.RecordBatch]:
+    """Rows of a Parquet file, or of some of its row groups; a fragment of a data set would hold whole row groups."""
+    with _readable(path, "parquet"), pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        yield from file.iter_batches(_BATCH, row_groups, columns or file.schema_arrow.names[:1])
+
+
+def _with_keys(batch: pa.RecordBatch, keys: dict[str, str], columns: Sequence[str]) -> pa.RecordBatch:
+    """Columns of a batch, and those that folders name."""
+    chosen = [pa.repeat(keys[name], len(batch)) if name in keys else batch.column(name) for name in columns]
+    return pa.record_batch(chosen, names=[*columns])
 
 
 class _DelimitedFiles(_Files):

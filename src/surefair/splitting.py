@@ -65,11 +65,21 @@ def sides(keys: NDArray[np.uint64], seed: int) -> FloatArray:
     return np.asarray((x >> np.uint64(11)) * 2.0**-53)
 
 
+def share_held_out(n_rows: int, n_features: int) -> float:
+    """Share of the rows to hold out, where it is known beforehand how many there are."""
+    return min(HELD_OUT, _most(n_features) / max(n_rows, 1))
+
+
+def _most(n_features: int) -> int:
+    """Rows to hold out at most."""
+    return min(MOST_ROWS, MOST_BYTES // (8 * n_features))
+
+
 def hold_out(held: Rows | None, rows: Rows) -> tuple[Rows, Rows]:
     """Rows held out so far and from now on, and those to train on."""
     out = rows.side < HELD_OUT
     held, rows = rows.part(out) if held is None else held.followed_by(rows.part(out)), rows.part(~out)
-    most = min(MOST_ROWS, MOST_BYTES // (8 * rows.X.shape[1]))
+    most = _most(rows.X.shape[1])
     if held.n > most:
         keep = held.side <= np.partition(held.side, most - 1)[most - 1]
         if keep.sum() > most:  # more than one row of a value: without the last value

@@ -33,6 +33,10 @@ class Work(NamedTuple):
     quiet: bool
     verbose: bool
 
+    def checkpoints(self, folder: Path | None) -> dict[str, Any]:
+        """When and where to write checkpoints."""
+        return {"checkpoint": folder, "seconds": self.every_seconds, "every": self.every_rows}
+
 
 def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of how the work is done, which the command gets together, as ``work``."""
@@ -65,7 +69,7 @@ def failures_told() -> Iterator[None]:
         raise click.ClickException(str(error) or type(error).__name__) from error
 
 
-def conclude(running: Running, checkpoint: Path | None, work: Work) -> None:
+def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint: Path | None = None) -> None:
     """Run to the end or to Ctrl-C, show and write what was found, and exit with the verdict's code."""
     from rich.console import Console
 
@@ -77,10 +81,11 @@ def conclude(running: Running, checkpoint: Path | None, work: Work) -> None:
         sys.stdout.reconfigure(errors="replace")  # of letters that a terminal does not know
     console = Console(emoji=False)  # names are shown as they are, also one like ":warning:"
     with interruptible(console) as stop, shown(running, Console(stderr=True), not work.quiet) as progress:
-        found = running.run(
-            checkpoint=checkpoint, seconds=work.every_seconds, every=work.every_rows, n_jobs=work.jobs,
-            progress=progress, stop=stop,
-        )  # fmt: skip
+        try:
+            found = run(n_jobs=work.jobs, progress=progress, stop=stop)
+        except KeyboardInterrupt:  # of shards, or the second one
+            click.echo("Stopped: there is no report.", err=True)
+            sys.exit(STOPPED)
     found.to_json(work.out / "audit.json")  # before anything that a terminal could refuse
     write_report(found, work.out / "report.html")
     with suppress(BrokenPipeError, SystemExit):  # as where only the first lines are read
@@ -89,7 +94,7 @@ def conclude(running: Running, checkpoint: Path | None, work: Work) -> None:
             console.print(f"Written: {work.out / name}", highlight=False, soft_wrap=True, markup=False)
         if not found.complete:
             going_on = f"surefair resume {checkpoint}" if checkpoint else "without --checkpoint, there is no going on"
-            words = f"Stopped after {running.read:,} rows: {going_on}"
+            words = f"Stopped after {running.intake.read:,} rows: {going_on}"
             console.print(words, highlight=False, soft_wrap=True, markup=False)
     if not found.complete:
         sys.exit(STOPPED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,18 @@ CRITERIA = (
 @click.option(
     "--checkpoint", type=click.Path(path_type=Path, file_okay=False), help="Folder to keep the state in; see resume."
 )
+@click.option(
+    "--engine",
+    default="local",
+    show_default=True,
+    help="Where shards of Parquet files are read: local, dask, ray or spark.",
+)
+@click.option("--address", help="Of the cluster.  [default: one on this machine]")
+@click.option(
+    "--shard-rows",
+    type=click.IntRange(min=1),
+    help="Rows of a shard, at least.  [default: on a cluster 1,000,000; on local the data are one stream]",
+)
 @work_options
 def command(
     data: str,
@@ -69,6 +82,8 @@ def command(
     drop: tuple[str, ...],
     names: tuple[str, ...],
     checkpoint: Path | None,
+    engine: str,
+    address: str | None,
     work: Work,
     **settings: Any,
 ) -> None:
@@ -78,7 +93,7 @@ def command(
     are trained in one pass, one held to the criterion and one not, and measured on rows held out: a table here, and in
     the folder OUT audit.json and report.html.
     """
-    from surefair.auditing import Running
+    from surefair.auditing import Running, on_engine
     from surefair.audits import Settings
 
     with failures_told():
@@ -87,9 +102,13 @@ def command(
             metrics=_listed(metrics), features=_listed(features) or None,
             drop=_listed(drop), names=_listed(names) or None, **settings,
         )  # fmt: skip
+        asked = on_engine(asked, engine, address, checkpoint)
         work.out.mkdir(parents=True, exist_ok=True)  # before anything is worked out that could not be kept
         running = Running.begin(data, asked, checkpoint)
-        conclude(running, checkpoint, work)
+        if asked.shard_rows is None:
+            conclude(running, work, partial(running.run, **work.checkpoints(checkpoint)), checkpoint)
+        else:
+            conclude(running, work, partial(running.run_in_shards, engine, address))
 
 
 def _listed(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 
 import click
@@ -25,4 +26,4 @@ def command(checkpoint: Path, data: str | None, work: Work) -> None:
             running = Running.restore(checkpoint, data)
         for one in caught:  # a checkpoint that is damaged, and the one used instead
             click.echo(str(one.message), err=True)
-        conclude(running, checkpoint, work)
+        conclude(running, work, partial(running.run, **work.checkpoints(checkpoint)), checkpoint)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 import pandas as pd
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -40,14 +42,20 @@ from surefair.intervals import (
 )
 from surefair.names import one_of
 from surefair.progress import progress_bar
-from surefair.scoring import coverage, mean_interval_score
+from surefair.scoring import binomial_limits, mean_interval_score
 from surefair.streams import FloatArray, as_column, as_columns, as_table, is_sparse, make_frame, same_length
 
 CHUNK = 25
 """Repetitions that are handed to a worker at a time, at most."""
 
+CHUNKS = 32
+"""Parts that repetitions are cut into, at least, for many workers to share."""
+
 LEAST_ROWS = 10
 """Rows without which data can stand for no population."""
+
+CANCELLED = 1e-13
+"""Share of a sum of squares below which what is left of it is rounding."""
 
 ROUNDING = 1e-9
 """Distance of a truth from a limit that counts as none."""
@@ -224,9 +232,8 @@ def calibrate(
         sources=tuple(sources),
         seed=random_state,
     )
-    outcomes = list(_outcomes(study, repetitions, n_jobs, progress))
-    names = _names(outcomes[0].features, population.names, clf.feature_map)
-    raised = sorted({name for outcome in outcomes for name in outcome.warned})
+    found = reduce(add, _parts(study, repetitions, n_jobs, progress))
+    names = _names(found.features, population.names, clf.feature_map)
     settings = {
         "repetitions": int(repetitions),
         "n_rows": int(n_rows),
@@ -242,9 +249,9 @@ def calibrate(
         "classifier": {name: _told(value) for name, value in clf.get_params(deep=False).items()},
     }
     return Calibration(
-        table=make_frame(_table(study, outcomes, names), like=X),
+        table=make_frame(_table(study, found, names), like=X),
         settings=settings,
-        warned={name: float(np.mean([name in outcome.warned for outcome in outcomes])) for name in raised},
+        warned={name: found.warned[name] / repetitions for name in sorted(found.warned)},
     )
 
 
@@ -430,25 +437,40 @@ class _Outcome(NamedTuple):
     warned: frozenset[str]
 
 
-def _outcomes(study: _Study, repetitions: int, n_jobs: int | None, progress: bool) -> Iterator[_Outcome]:
-    """All repetitions, in order."""
+class _Sums(NamedTuple):
+    """What some repetitions found, added up: it stays small, and two such add."""
+
+    numbers: FloatArray  # (sources + D, sums), as of ``_added_up``
+    features: list[str]
+    warned: Counter[str]  # repetitions in which each warning was raised
+
+    def __add__(self, other: _Sums) -> _Sums:  # type: ignore[override]
+        return _Sums(self.numbers + other.numbers, self.features, self.warned + other.warned)
+
+
+def _parts(study: _Study, repetitions: int, n_jobs: int | None, progress: bool) -> Iterator[_Sums]:
+    """All repetitions, in order; where they are cut does not depend on the workers, so that sums do not, either."""
     from rich.console import Console
 
-    size = max(1, min(CHUNK, repetitions // (4 * effective_n_jobs(n_jobs))))
+    size = max(1, min(CHUNK, repetitions // CHUNKS))
     chunks = [range(low, min(low + size, repetitions)) for low in range(0, repetitions, size)]
     with progress_bar(Console(stderr=True), progress) as bar:
         task = bar.add_task("repetitions", total=repetitions)
         tasks = ((study, chunk) for chunk in chunks)
-        for found in called(_chunk, tasks, n_jobs, prefer="processes", batch_size=1):
-            yield from found
-            bar.advance(task, len(found))
+        for chunk, found in zip(chunks, called(_chunk, tasks, n_jobs, prefer="processes", batch_size=1), strict=True):
+            yield found
+            bar.advance(task, len(chunk))
 
 
-def _chunk(study: _Study, repetitions: range) -> list[_Outcome]:
+def _chunk(study: _Study, repetitions: range) -> _Sums:
     """Some repetitions, on one thread: the bits of linear algebra depend on how many share it."""
     with threadpool_limits(1):
         population_gap = float(study.gap(study.star[:, None], study.population)[0])
-        return [_repeat(study, repetition, population_gap) for repetition in repetitions]
+        outcomes = [_repeat(study, repetition, population_gap) for repetition in repetitions]
+    numbers = np.stack([np.vstack([one.gaps, one.coefs]) for one in outcomes], axis=1)
+    level = study.asked["confidence_level"]
+    warned = Counter(name for one in outcomes for name in one.warned)
+    return _Sums(np.array([_added_up(rows, level) for rows in numbers]), outcomes[0].features, warned)
 
 
 def _repeat(study: _Study, repetition: int, population_gap: float) -> _Outcome:
@@ -499,42 +521,50 @@ def _repeat(study: _Study, repetition: int, population_gap: float) -> _Outcome:
 # -- The table --------------------------------------------------------------------------------------------------------
 
 
-def _table(study: _Study, outcomes: list[_Outcome], names: list[str]) -> dict[str, list[Any]]:
+def _table(study: _Study, found: _Sums, names: list[str]) -> dict[str, list[Any]]:
     """Columns of the table."""
-    gaps, coefs = np.stack([one.gaps for one in outcomes]), np.stack([one.coefs for one in outcomes])
-    quantity = "gap" if study.signed else "unfairness"
-    level, rows = study.asked["confidence_level"], []
-    for i, source in enumerate(study.sources):
-        found = _judged(gaps[:, i], level)
-        found["spread_ratio"] = found["spread_ratio"] if study.signed else None
-        rows.append({"quantity": quantity, "kind": "gap", "source": source, **found})
-    for i, name in enumerate(names):
-        rows.append({"quantity": name, "kind": "coefficient", "source": "training", **_judged(coefs[:, i], level)})
+    gap = {"quantity": "gap" if study.signed else "unfairness", "kind": "gap"}
+    heads = [gap | {"source": source} for source in study.sources]
+    heads += [{"quantity": name, "kind": "coefficient", "source": "training"} for name in names]
+    rows = [head | _judged(sums) for head, sums in zip(heads, found.numbers, strict=True)]
+    for row in rows[: len(study.sources)]:
+        row["spread_ratio"] = row["spread_ratio"] if study.signed else None
     return {heading: [row[heading] for row in rows] for heading in rows[0]}
 
 
-def _judged(numbers: FloatArray, confidence_level: float) -> dict[str, Any]:
-    """Row of the table, from estimates, limits, truths and spreads (R, 5)."""
+def _added_up(numbers: FloatArray, confidence_level: float) -> FloatArray:
+    """Sums over repetitions, from estimates, limits, truths and spreads (R, 5), where these are defined."""
     defined = ~np.isnan(numbers[:, 1:4]).any(axis=1)
-    undefined = int((~defined).sum())
-    if undefined == len(numbers):
-        headings = ("truth", "coverage", "coverage_low", "coverage_high", "width", "score", "bias", "spread_ratio")
-        return {**dict.fromkeys(headings), "undefined": undefined}
     estimate, low, high, truth, spread = numbers[defined].T
     slack = ROUNDING * np.maximum(1.0, np.abs(truth))
-    covered = coverage(truth, low - slack, high + slack)
+    covered = (low - slack <= truth) & (truth <= high + slack)
     closed, known = np.isfinite(low) & np.isfinite(high), np.isfinite(estimate) & np.isfinite(spread)
-    ends, error, spread = (truth[closed], low[closed], high[closed]), (estimate - truth)[known], spread[known]
-    sd = float(error.std(ddof=1)) if len(error) > 1 else 0.0
+    ends, error = (truth[closed], low[closed], high[closed]), (estimate - truth)[known]
+    score = closed.sum() * mean_interval_score(*ends, 1.0 - confidence_level) if closed.any() else 0.0
+    width, square, spreads = (high - low)[closed].sum(), (error**2).sum(), (spread[known] ** 2).sum()
+    counted = len(numbers), defined.sum(), covered.sum(), closed.sum(), known.sum()
+    return np.array([*counted, truth.sum(), width, score, error.sum(), square, spreads], dtype=np.float64)
+
+
+def _judged(sums: FloatArray) -> dict[str, Any]:
+    """Row of the table, from sums over all repetitions."""
+    n, defined, covered, closed, known, truth, width, score, error, square, spreads = sums.tolist()
+    undefined = int(n - defined)
+    if not defined:
+        headings = ("truth", "coverage", "coverage_low", "coverage_high", "width", "score", "bias", "spread_ratio")
+        return {**dict.fromkeys(headings), "undefined": undefined}
+    low, high = binomial_limits(covered, defined - covered, 0.95)
+    variance = (square - error**2 / known) / (known - 1.0) if known > 1.0 else 0.0
+    sd = np.sqrt(variance) if variance * known > CANCELLED * square else 0.0
     return {
-        "truth": float(truth.mean()),
-        "coverage": covered.share,
-        "coverage_low": covered.low,
-        "coverage_high": covered.high,
-        "width": float(np.mean((high - low)[closed])) if closed.any() else None,
-        "score": mean_interval_score(*ends, 1.0 - confidence_level) if closed.any() else None,
-        "bias": float(error.mean()) / sd if sd > 0.0 else None,
-        "spread_ratio": float(np.sqrt(np.mean(spread**2))) / sd if sd > 0.0 else None,
+        "truth": truth / defined,
+        "coverage": covered / defined,
+        "coverage_low": float(low),
+        "coverage_high": float(high),
+        "width": width / closed if closed else None,
+        "score": score / closed if closed else None,
+        "bias": float(error / known / sd) if sd > 0.0 else None,
+        "spread_ratio": float(np.sqrt(spreads / known) / sd) if sd > 0.0 else None,
         "undefined": undefined,
     }
 

@@ -512,7 +512,7 @@ class Running:
         """Sum up, from what was counted on the rows held out."""
         settings, features, (_, positive) = self.settings, self.intake.features, self.intake.labels
         assert features is not None
-        if not self.path or self.path[-1]["rows"] != self.trained:
+        if settings.shard_rows is None and (not self.path or self.path[-1]["rows"] != self.trained):
             self._note(evaluation.tallies.values())
         if dependent:
             words = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -75,11 +75,15 @@ class Calibration:
         What was repeated, and how often.
     warned : dict of str to float
         Share of the repetitions in which each warning was raised, by its name.
+    errors : ndarray, shape (repetitions, rows of the table)
+        Estimate minus truth, NaN where undefined. Calls with the same population, sizes and ``random_state`` draw the
+        same rows, so that two ways to fit them can be compared in pairs.
     """
 
     table: Any
     settings: dict[str, Any]
     warned: dict[str, float]
+    errors: Any = None
 
     def __repr__(self) -> str:
         return f"<Calibration: {self.settings['repetitions']:,} repetitions of {self.settings['n_rows']:,} rows>"
@@ -121,6 +125,7 @@ def calibrate(
     coef_method: str = "basic",
     sources: str | Sequence[str] = tuple(SOURCES),
     constraint_set: Any = None,
+    fit: Callable[..., FairClassifier] = FairClassifier.fit,
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: bool = True,
@@ -157,6 +162,9 @@ def calibrate(
         Of "training", "retraining", "evaluation" and "total" those to try.
     constraint_set : tuple (X, y, sensitive_features), optional
         By default ``clf.n_constraint`` rows, at most a fifth of the population as in ``fit``, drawn with replacement.
+    fit : callable
+        How rows are fitted, if not in one pass: ``fit(clf, X, y, sensitive_features=..., constraint_set=...)`` returns
+        the fitted classifier. In shards that are merged, for example.
     random_state : int
         Seed of everything; the result does not depend on ``n_jobs``.
     n_jobs : int or None
@@ -221,6 +229,7 @@ def calibrate(
         asked={"metric": metric, "confidence_level": confidence_level, "method": method},
         coef_method=coef_method,
         sources=tuple(sources),
+        fitting=fit,
         seed=random_state,
     )
     outcomes = list(_outcomes(study, repetitions, n_jobs, progress))
@@ -244,6 +253,7 @@ def calibrate(
         table=make_frame(_table(study, outcomes, names), like=X),
         settings=settings,
         warned={name: float(np.mean([name in outcome.warned for outcome in outcomes])) for name in raised},
+        errors=np.stack([_errors(outcome) for outcome in outcomes]),
     )
 
 
@@ -377,6 +387,7 @@ class _Study:
     asked: dict[str, Any]  # of fairness_interval
     coef_method: str
     sources: tuple[str, ...]
+    fitting: Callable[..., FairClassifier]
     seed: int
 
     @property
@@ -398,7 +409,8 @@ class _Study:
     def fit(self, rows: _Rows, **params: Any) -> FairClassifier:
         """Fit of some rows."""
         apart = self.constraint_set
-        return FairClassifier(**{**self.params, **params}).fit(
+        return self.fitting(
+            FairClassifier(**{**self.params, **params}),
             rows.X,
             rows.y,
             sensitive_features=self.sensitive(rows),
@@ -493,6 +505,12 @@ def _repeat(study: _Study, repetition: int, population_gap: float) -> _Outcome:
     numbers = [coefs[name].to_numpy() for name in ("estimate", "low", "high")]
     found = np.column_stack([*numbers, study.star, replicates.std(axis=0, ddof=1)])
     return _Outcome(gaps, found, coefs["feature"].tolist(), frozenset(one.category.__name__ for one in caught))
+
+
+def _errors(outcome: _Outcome) -> FloatArray:
+    """Estimate minus truth of all quantities."""
+    numbers = np.vstack([outcome.gaps, outcome.coefs])
+    return np.asarray(numbers[:, 0] - numbers[:, 3])
 
 
 # -- The table --------------------------------------------------------------------------------------------------------

@@ -182,8 +182,13 @@ def estimate(rate: dict[str, Any], share: float) -> list[dict[str, Any]]:
     reading = {row["what"]: row["found"] for row in known("bench_audit")["rows"]}
     width = reading["file mib"] * 2**20 / reading["rows"]
     decoded = reading["rows"] / reading["seconds reading and encoding"]
-    safe = [row[f"{ROWS:,}_rows"] for row in known("shards").get("safe", ())]
+    safe: dict[str, list[int]] = {"start": [], "start and steps": []}
+    for row in known("shards").get("safe", ()):
+        safe[row["counted"]].append(row[f"{ROWS:,}_rows"])
     shards = MACHINES * CORES_EACH
+    laws = known("shards").get("law", ())
+    start = [abs(law["a"]) * (shards - 1) / ROWS**0.5 for law in laws]
+    steps = [abs(law["b"]) * (shards**0.5 - 1) for law in laws]
     busy = shards * share
     network = ROWS * width / (MACHINES * NETWORK)
     decoding = ROWS / (busy * decoded)
@@ -197,7 +202,13 @@ def estimate(rate: dict[str, Any], share: float) -> list[dict[str, Any]]:
         ("machines, cores of each", f"{MACHINES}, {CORES_EACH}", assumed),
         ("shards, one for each core", shards, follows),
         ("rows of a shard", ROWS // shards, follows),
-        ("shards that are safe for so many rows, least over the problems studied", min(safe, default=None), "studied"),
+        *((f"shards that are safe, {name} counted", min(n, default=None), "shards.json") for name, n in safe.items()),
+        (
+            "bias by start, in standard deviations, largest of the problems studied",
+            max(start, default=None),
+            "shards.json",
+        ),
+        ("bias by steps, the same, for which intervals make up", max(steps, default=None), "shards.json"),
         ("rows/s that a core fits", rate["fit_rows/s"], measured),
         ("rows/s that a core evaluates", rate["evaluation_rows/s"], measured),
         ("rows/s that a core reads and encodes", decoded, "measured (bench_audit.json)"),

@@ -1,7 +1,7 @@
 """Rows in shards, each fitted by itself and merged: bias, width and coverage against the number of shards.
 
 A population of 500,000 rows for each problem, and one constraint set of 1,000 that is held fixed. R times: n rows are
-drawn and cut at random into M shards of equal length, of 500 rows at least; ``fit_shards`` fits and merges them, at
+drawn and cut at random into M shards of equal length, of 1,500 rows at least; ``fit_shards`` fits and merges them, at
 default settings with 200 replicates, and intervals of all four sources are held against their truths on 5,000
 evaluation rows, as in studies/calibration.py. A repetition has the same rows for every M, so that differences between M
 are paired.
@@ -10,14 +10,15 @@ Printed: coverage of intervals of level 95 % (``shards``); bias of the training 
 furthest off, in standard deviations of a fit in one pass, with its standard error and that of its difference from one
 pass, mean width over that of one pass, and the bootstrap's spread over the true one (``bias``). A cell is out of bounds
 where the exact binomial interval of a coverage, Bonferroni-corrected over all cells, is outside 93 to 97 %; it is
-"warned of" where StartNotForgotten is raised in nine repetitions of ten, and FAILS otherwise.
+"warned of" where StartNotForgotten or StepBias is raised in nine repetitions of ten, and FAILS otherwise.
 
 How many shards are safe (``law``, ``safe``): a shard of n/M rows carries what is left of its start, of order M/n, and
 the bias of its steps, of the order of their mean size, √(M/n). The standard deviation of the merged fit is of order
 1/√n. So bias over standard deviation, beyond that of one pass, is a (M - 1)/√n + b (√M - 1): a and b are fitted by
-weighted least squares, for the coefficient that is moved furthest and for the gap. Safe is the largest M for which the
-larger of the two stays below a tenth of a standard deviation, with both constants at the far end of their joint 95 %
-region.
+weighted least squares, for the coefficient that is moved furthest and for the gap, to biases of up to one standard
+deviation: beyond, shards are so short that the law does not hold, nor matter. Safe is the largest M for which the
+larger of the two stays below a tenth of a standard deviation, with constants at the far end of their 95 % region:
+counted is the start alone, as intervals are mirrored and make up for the bias of steps, or both.
 
     python studies/shards.py [--repetitions R] [--rows N ...] [--shards M ...] [--jobs J] [--quiet]
 """
@@ -46,10 +47,11 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 SEED, N_POPULATION, N_CONSTRAINT, N_EVALUATION, LEVEL = 19, 500_000, 1_000, 5_000, 0.95
-ROWS, SHARDS, BOUNDS = (20_000, 200_000), (1, 2, 8, 32, 128), (0.93, 0.97)
+ROWS, SHARDS, BOUNDS = (20_000, 200_000), (1, 2, 4, 8, 32, 128), (0.93, 0.97)
 SOURCES = ("training", "retraining", "evaluation", "total")
 WARNED = 0.9  # share of repetitions in which a cell out of bounds must be warned of
-LEAST_ROWS, ALLOWED = 500, 0.1  # of a shard; standard deviations of bias that are safe
+LEAST_ROWS = 1_500  # of a shard
+ALLOWED, NEAR = 0.1, 1.0  # standard deviations of bias that are safe, and up to which the law is fitted
 SIZES = tuple(10**k for k in range(4, 11))  # numbers of rows for which safe shards are told
 COEFFICIENT, GAP = "#0072B2", "#D55E00"
 
@@ -151,9 +153,9 @@ class Cell(NamedTuple):
         return [i for i, row in enumerate(self.table) if (row["kind"], row["source"]) == (kind, source)]
 
     @property
-    def started(self) -> float:
-        """Share of repetitions with StartNotForgotten."""
-        return self.found.warned.get("StartNotForgotten", 0.0)
+    def warned(self) -> dict[str, float]:
+        """Shares of repetitions by diagnostic; a fit that warns of its start says nothing of its steps."""
+        return {name: self.found.warned.get(name, 0.0) for name in ("StartNotForgotten", "StepBias")}
 
 
 def coverage(cell: Cell, level: float) -> dict[str, Any]:
@@ -169,13 +171,13 @@ def coverage(cell: Cell, level: float) -> dict[str, Any]:
         if row["kind"] == "gap":
             limits[name] = f"{row['coverage']:.3f} ({row['coverage_low']:.3f} to {row['coverage_high']:.3f})"
     coefs = [cell.table[i]["coverage"] for i in cell.which("coefficient")]
-    verdict = "holds" if not failed else "warned of" if cell.started >= WARNED else "FAILS"
+    verdict = "holds" if not failed else "warned of" if sum(cell.warned.values()) >= WARNED else "FAILS"
     return {
         **{source: limits[source] for source in SOURCES},
         "coef_lowest": float(np.min(coefs)),
         "coef_mean": float(np.mean(coefs)),
         "coef_highest": float(np.max(coefs)),
-        "StartNotForgotten": cell.started,
+        **cell.warned,
         "verdict": verdict,
         "out_of_bounds": ", ".join(failed),
     }
@@ -185,7 +187,7 @@ def bias(cell: Cell, one_pass: Cell) -> dict[str, Any]:
     """Bias, width and spread of a cell."""
     (gap,), coefs = cell.which("gap"), cell.which("coefficient")
     worst = max(coefs, key=lambda i: abs(cell.shifts[i].bias))
-    wider = [cell.table[i]["width"] / one_pass.table[i]["width"] for i in range(len(cell.table))]
+    wide = [wider(cell, one_pass, i)[0] for i in range(len(cell.table))]
     spreads = [cell.table[i]["spread_ratio"] for i in coefs]
     said = {name: _pair(i, cell) for name, i in (("gap", gap), ("coef", worst))}
     return {
@@ -194,12 +196,21 @@ def bias(cell: Cell, one_pass: Cell) -> dict[str, Any]:
         "coefficient": cell.table[worst]["quantity"],
         "coef_bias": said["coef"][0],
         "coef_beyond_one_pass": said["coef"][1],
-        **{f"width_{source}": wider[cell.which("gap", source)[0]] for source in SOURCES},
-        "width_coef": float(np.mean([wider[i] for i in coefs])),
+        **{f"width_{source}": wide[cell.which("gap", source)[0]] for source in SOURCES},
+        "width_coef": float(np.mean([wide[i] for i in coefs])),
         "spread_gap": cell.table[gap]["spread_ratio"],
         "spread_coef_lowest": float(np.min(spreads)),
         "spread_coef_highest": float(np.max(spreads)),
     }
+
+
+def wider(cell: Cell, one_pass: Cell, i: int) -> tuple[float, float]:
+    """Mean width over that of one pass, with its standard error, of a quantity, in pairs."""
+    here, there = cell.found.widths[:, i], one_pass.found.widths[:, i]
+    both = np.isfinite(here) & np.isfinite(there)
+    ratio = here[both].mean() / there[both].mean()
+    error = (here - ratio * there)[both].std(ddof=1) / np.sqrt(both.sum()) / there[both].mean()
+    return float(ratio), float(error)
 
 
 def _pair(i: int, cell: Cell) -> tuple[str, str]:
@@ -218,15 +229,15 @@ class Law(NamedTuple):
     misfit: float  # sum of squares of the residuals over their errors
     free: int  # its degrees of freedom
 
-    def at(self, n: float, M: float) -> tuple[float, float]:
-        """Bias and its standard error."""
-        terms = _terms(n, M)
-        return float(terms @ self.constants), float(np.sqrt(terms @ self.covariance @ terms))
+    def at(self, n: float, M: float) -> float:
+        """Bias beyond one pass."""
+        return float(_terms(n, M) @ self.constants)
 
-    def bound(self, n: float, M: float) -> float:
-        """Largest size of the bias that the joint 95 % region of both constants allows."""
-        mean, error = self.at(n, M)
-        return abs(mean) + float(np.sqrt(chi2.ppf(LEVEL, 2))) * error
+    def bound(self, n: float, M: float, terms: int) -> float:
+        """Largest size of the bias, or of its first term alone, that the 95 % region of the constants allows."""
+        at = _terms(n, M)[:terms]
+        error = np.sqrt(at @ self.covariance[:terms, :terms] @ at)
+        return float(abs(at @ self.constants[:terms]) + np.sqrt(chi2.ppf(LEVEL, terms)) * error)
 
 
 def _terms(n: float, M: float) -> np.ndarray:
@@ -234,8 +245,10 @@ def _terms(n: float, M: float) -> np.ndarray:
 
 
 def fitted(cells: dict[tuple[int, int], Cell], i: int) -> Law:
-    """Fit the law of one quantity to all cells."""
+    """Fit the law of one quantity, to cells with little bias and those with the fewest shards."""
     known = {key: cell.shifts[i] for key, cell in cells.items() if key[1] > 1}
+    fewest = min(M for _, M in known)
+    known = {key: one for key, one in known.items() if key[1] == fewest or abs(one.beyond) <= NEAR}
     error = np.array([one.error_beyond for one in known.values()])
     A = np.array([_terms(*key) for key in known]) / error[:, None]
     b = np.array([one.beyond for one in known.values()]) / error
@@ -253,14 +266,13 @@ def laws(cells: dict[tuple[int, int], Cell]) -> list[Law]:
     return [fitted(cells, i) for i in (*last.which("gap"), worst)]
 
 
-def safe(law: Law, n: int) -> int:
-    """Return the largest number of shards, at most one per 500 rows, whose bias is surely below what is allowed."""
-    low, high = 1, n // LEAST_ROWS
-    if law.bound(n, high) <= ALLOWED:
-        return high
+def safe(laws: list[Law], n: int, terms: int) -> int:
+    """Return the largest number of shards, one per 1,500 rows at most, whose biases are surely small enough."""
+    low, high = 1, n // LEAST_ROWS + 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if law.bound(n, middle) <= ALLOWED else (low, middle)
+        fine = max(law.bound(n, middle, terms) for law in laws) <= ALLOWED
+        low, high = (middle, high) if fine else (low, middle)
     return low
 
 
@@ -292,11 +304,16 @@ def draw(problem: str, cells: dict[tuple[int, int], Cell], axes: Any) -> None:
         axes[0].errorbar(list(some), [one.beyond for one in moved], bars, fmt="o", capsize=2, **look)
         M = np.geomspace(1, max(some), 200)
         label = f"{law.quantity}, {n:,} rows"
-        axes[0].plot(M, [law.at(n, m)[0] for m in M], style, color=colour, linewidth=1, label=label)
-        widths = [cell.table[law.i]["width"] / some[1].table[law.i]["width"] for cell in some.values()]
-        axes[1].plot(list(some), widths, f"o{style}", linewidth=1, **look)
+        axes[0].plot(M, [law.at(n, m) for m in M], style, color=colour, linewidth=1, label=label)
+        wide = [wider(cell, some[1], law.i) for cell in some.values()]
+        bars = [1.96 * error for _, error in wide]
+        axes[1].errorbar(
+            list(some), [ratio for ratio, _ in wide], bars, fmt=f"o{style}", capsize=2, linewidth=1, **look
+        )
     axes[0].axhspan(-ALLOWED, ALLOWED, color="0.92", zorder=0)
     axes[0].set_yscale("symlog", linthresh=ALLOWED)
+    axes[0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes[1].axhline(1.0, color="0.8", linewidth=0.8, zorder=0)
     axes[0].set_title(problem, fontsize="small")
     axes[0].legend(frameon=False, fontsize="x-small")
     places = sorted({M for _, M in cells})
@@ -311,7 +328,7 @@ def draw(problem: str, cells: dict[tuple[int, int], Cell], axes: Any) -> None:
 def main() -> None:
     """Run the study and keep its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=300)
+    parser.add_argument("--repetitions", type=int, default=250)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
     parser.add_argument("--shards", type=int, nargs="*", default=SHARDS)
     parser.add_argument("--jobs", type=int, default=2)
@@ -340,7 +357,9 @@ def main() -> None:
             biased.append(names | bias(cell, cells[n, 1]))
         both = laws(cells)
         constants += [told(name, law) for law in both]
-        most += [{"problem": name} | {f"{n:,}_rows": min(safe(law, n) for law in both) for n in SIZES}]
+        for terms, counted in ((1, "start"), (2, "start and steps")):
+            numbers = {f"{n:,}_rows": safe(both, n, terms) for n in SIZES}
+            most.append({"problem": name, "counted": counted} | numbers)
     figure, axes = plt.subplots(2, len(found), figsize=(11.0, 6.0), sharex=True, squeeze=False, layout="constrained")
     for (name, cells), column in zip(found.items(), axes.T, strict=True):
         draw(name, cells, column)

@@ -75,15 +75,16 @@ class Calibration:
         What was repeated, and how often.
     warned : dict of str to float
         Share of the repetitions in which each warning was raised, by its name.
-    errors : ndarray, shape (repetitions, rows of the table)
-        Estimate minus truth, NaN where undefined. Calls with the same population, sizes and ``random_state`` draw the
-        same rows, so that two ways to fit them can be compared in pairs.
+    errors, widths : ndarray, shape (repetitions, rows of the table)
+        Estimate minus truth, and width of the interval, of each repetition; NaN where undefined. Calls with the same
+        population, sizes and ``random_state`` draw the same rows: two ways to fit them can be compared in pairs.
     """
 
     table: Any
     settings: dict[str, Any]
     warned: dict[str, float]
     errors: Any = None
+    widths: Any = None
 
     def __repr__(self) -> str:
         return f"<Calibration: {self.settings['repetitions']:,} repetitions of {self.settings['n_rows']:,} rows>"
@@ -233,6 +234,7 @@ def calibrate(
         seed=random_state,
     )
     outcomes = list(_outcomes(study, repetitions, n_jobs, progress))
+    numbers = np.stack([np.vstack([outcome.gaps, outcome.coefs]) for outcome in outcomes])
     names = _names(outcomes[0].features, population.names, clf.feature_map)
     raised = sorted({name for outcome in outcomes for name in outcome.warned})
     settings = {
@@ -253,7 +255,8 @@ def calibrate(
         table=make_frame(_table(study, outcomes, names), like=X),
         settings=settings,
         warned={name: float(np.mean([name in outcome.warned for outcome in outcomes])) for name in raised},
-        errors=np.stack([_errors(outcome) for outcome in outcomes]),
+        errors=numbers[..., 0] - numbers[..., 3],
+        widths=numbers[..., 2] - numbers[..., 1],
     )
 
 
@@ -505,12 +508,6 @@ def _repeat(study: _Study, repetition: int, population_gap: float) -> _Outcome:
     numbers = [coefs[name].to_numpy() for name in ("estimate", "low", "high")]
     found = np.column_stack([*numbers, study.star, replicates.std(axis=0, ddof=1)])
     return _Outcome(gaps, found, coefs["feature"].tolist(), frozenset(one.category.__name__ for one in caught))
-
-
-def _errors(outcome: _Outcome) -> FloatArray:
-    """Estimate minus truth of all quantities."""
-    numbers = np.vstack([outcome.gaps, outcome.coefs])
-    return np.asarray(numbers[:, 0] - numbers[:, 3])
 
 
 # -- The table --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Rows in shards, each fitted by itself and merged: bias, width and coverage against the number of shards.
 
-A population of 500,000 rows for each problem, and one constraint set of 1,000 that is held fixed. R times: n rows are
+A population of 200,000 rows for each problem, and one constraint set of 1,000 that is held fixed. R times: n rows are
 drawn and cut at random into M shards of equal length, of 1,500 rows at least; ``fit_shards`` fits and merges them, at
 default settings with 200 replicates, and intervals of all four sources are held against their truths on 5,000
 evaluation rows, as in studies/calibration.py. A repetition has the same rows for every M, so that differences between M
@@ -46,7 +46,7 @@ from surefair.scoring import binomial_limits
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-SEED, N_POPULATION, N_CONSTRAINT, N_EVALUATION, LEVEL = 19, 500_000, 1_000, 5_000, 0.95
+SEED, N_POPULATION, N_CONSTRAINT, N_EVALUATION, LEVEL = 19, 200_000, 1_000, 5_000, 0.95
 ROWS, SHARDS, BOUNDS = (20_000, 200_000), (1, 2, 4, 8, 32, 128), (0.93, 0.97)
 SOURCES = ("training", "retraining", "evaluation", "total")
 WARNED = 0.9  # share of repetitions in which a cell out of bounds must be warned of
@@ -299,17 +299,16 @@ def draw(problem: str, cells: dict[tuple[int, int], Cell], axes: Any) -> None:
         colour, style = (GAP, COEFFICIENT)[k % 2], ("-", "--")[k // 2]
         look = {"color": colour, "markersize": 4, "mfc": colour if k < 2 else "white"}
         some = {M: cell for (rows, M), cell in cells.items() if rows == n}
+        beside = [M * 1.06 ** (k - 1.5) for M in some]  # so that bars do not hide each other
         moved = [cell.shifts[law.i] for cell in some.values()]
         bars = [1.96 * one.error_beyond for one in moved]
-        axes[0].errorbar(list(some), [one.beyond for one in moved], bars, fmt="o", capsize=2, **look)
+        axes[0].errorbar(beside, [one.beyond for one in moved], bars, fmt="o", capsize=2, **look)
         M = np.geomspace(1, max(some), 200)
         label = f"{law.quantity}, {n:,} rows"
         axes[0].plot(M, [law.at(n, m) for m in M], style, color=colour, linewidth=1, label=label)
         wide = [wider(cell, some[1], law.i) for cell in some.values()]
         bars = [1.96 * error for _, error in wide]
-        axes[1].errorbar(
-            list(some), [ratio for ratio, _ in wide], bars, fmt=f"o{style}", capsize=2, linewidth=1, **look
-        )
+        axes[1].errorbar(beside, [ratio for ratio, _ in wide], bars, fmt=f"o{style}", capsize=2, linewidth=1, **look)
     axes[0].axhspan(-ALLOWED, ALLOWED, color="0.92", zorder=0)
     axes[0].set_yscale("symlog", linthresh=ALLOWED)
     axes[0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -328,7 +327,7 @@ def draw(problem: str, cells: dict[tuple[int, int], Cell], axes: Any) -> None:
 def main() -> None:
     """Run the study and keep its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=250)
+    parser.add_argument("--repetitions", type=int, default=240)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
     parser.add_argument("--shards", type=int, nargs="*", default=SHARDS)
     parser.add_argument("--jobs", type=int, default=2)

@@ -49,6 +49,7 @@ bench-all: .venv/peers  ## the same with slow peers, growth, and memory over ten
 	$(BIN)/python benchmarks/roofline.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/scaling.py
 
 calibrate: .venv/installed  ## the full statistical studies; results in docs/results; hours
 	$(BIN)/python studies/spread.py
@@ -62,6 +63,7 @@ calibrate: .venv/installed  ## the full statistical studies; results in docs/res
 	$(BIN)/python studies/sandwich.py
 	$(BIN)/python studies/classic.py
 	$(BIN)/python studies/corrections.py
+	$(BIN)/python studies/shards.py
 
 reproduce: .venv/installed  ## rerun the paper's experiments; figures and tables in docs/results/paper; minutes
 	$(BIN)/surefair reproduce --out docs/results/paper

@@ -19,6 +19,7 @@ from sklearn.kernel_approximation import RBFSampler
 import surefair as sf
 from surefair import calibration
 from surefair.cli import main
+from surefair.distributed import fit_replicates, fit_shards
 from surefair.intervals import SOURCES
 from surefair.plotting import CalibrationDisplay
 
@@ -103,6 +104,22 @@ def test_a_truth_on_a_limit_is_covered():
 def test_the_result_does_not_depend_on_the_number_of_processes(found):
     assert calibrate(n_jobs=2).to_dict() == found.to_dict()
     assert calibrate(random_state=1).to_dict()["table"] != found.to_dict()["table"]
+
+
+def in_two_shards(clf, X, y, *, sensitive_features, constraint_set):
+    parts = [slice(0, len(y) // 2), slice(len(y) // 2, None)]
+    shards = [(X[part], y[part], {name: z.iloc[part] for name, z in sensitive_features.items()}) for part in parts]
+    return fit_shards(clf, shards, constraint_set=constraint_set)
+
+
+def test_ways_to_fit_are_compared_on_the_same_rows(found):
+    assert calibrate(fit=fit_replicates).to_dict() == found.to_dict()
+    other = calibrate(fit=in_two_shards)
+    assert other.errors.shape == found.widths.shape == (12, len(found.table))
+    apart = other.errors - found.errors
+    assert apart.any()
+    coefs = found.table["kind"] == "coefficient"
+    assert (apart[:, coefs].std(axis=0) < 0.8 * found.errors[:, coefs].std(axis=0)).all()
 
 
 def test_more_repetitions_begin_with_the_same_ones(monkeypatch, found):

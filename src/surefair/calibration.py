@@ -10,7 +10,7 @@ import json
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -84,11 +84,16 @@ class Calibration:
         What was repeated, and how often.
     warned : dict of str to float
         Share of the repetitions in which each warning was raised, by its name.
+    errors, widths : ndarray, shape (repetitions, rows of the table)
+        Estimate minus truth, and width of the interval, of each repetition; NaN where undefined. Calls with the same
+        population, sizes and ``random_state`` draw the same rows: two ways to fit them can be compared in pairs.
     """
 
     table: Any
     settings: dict[str, Any]
     warned: dict[str, float]
+    errors: Any = None
+    widths: Any = None
 
     def __repr__(self) -> str:
         return f"<Calibration: {self.settings['repetitions']:,} repetitions of {self.settings['n_rows']:,} rows>"
@@ -130,6 +135,7 @@ def calibrate(
     coef_method: str = "basic",
     sources: str | Sequence[str] = tuple(SOURCES),
     constraint_set: Any = None,
+    fit: Callable[..., FairClassifier] = FairClassifier.fit,
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: bool = True,
@@ -166,6 +172,9 @@ def calibrate(
         Of "training", "retraining", "evaluation" and "total" those to try.
     constraint_set : tuple (X, y, sensitive_features), optional
         By default ``clf.n_constraint`` rows, at most a fifth of the population as in ``fit``, drawn with replacement.
+    fit : callable
+        How rows are fitted, if not in one pass: ``fit(clf, X, y, sensitive_features=..., constraint_set=...)`` returns
+        the fitted classifier. In shards that are merged, for example.
     random_state : int
         Seed of everything; the result does not depend on ``n_jobs``.
     n_jobs : int or None
@@ -230,6 +239,7 @@ def calibrate(
         asked={"metric": metric, "confidence_level": confidence_level, "method": method},
         coef_method=coef_method,
         sources=tuple(sources),
+        fitting=fit,
         seed=random_state,
     )
     found = reduce(add, _parts(study, repetitions, n_jobs, progress))
@@ -252,6 +262,8 @@ def calibrate(
         table=make_frame(_table(study, found, names), like=X),
         settings=settings,
         warned={name: found.warned[name] / repetitions for name in sorted(found.warned)},
+        errors=found.each[..., 0],
+        widths=found.each[..., 1],
     )
 
 
@@ -385,6 +397,7 @@ class _Study:
     asked: dict[str, Any]  # of fairness_interval
     coef_method: str
     sources: tuple[str, ...]
+    fitting: Callable[..., FairClassifier]
     seed: int
 
     @property
@@ -406,7 +419,8 @@ class _Study:
     def fit(self, rows: _Rows, **params: Any) -> FairClassifier:
         """Fit of some rows."""
         apart = self.constraint_set
-        return FairClassifier(**{**self.params, **params}).fit(
+        return self.fitting(
+            FairClassifier(**{**self.params, **params}),
             rows.X,
             rows.y,
             sensitive_features=self.sensitive(rows),
@@ -438,14 +452,16 @@ class _Outcome(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """What some repetitions found, added up: it stays small, and two such add."""
+    """What some repetitions found, added up; two such add. Of each repetition hardly a number is kept."""
 
     numbers: FloatArray  # (sources + D, sums), as of ``_added_up``
+    each: FloatArray  # (R, sources + D, 2), error and width
     features: list[str]
     warned: Counter[str]  # repetitions in which each warning was raised
 
     def __add__(self, other: _Sums) -> _Sums:  # type: ignore[override]
-        return _Sums(self.numbers + other.numbers, self.features, self.warned + other.warned)
+        each = np.concatenate([self.each, other.each])
+        return _Sums(self.numbers + other.numbers, each, self.features, self.warned + other.warned)
 
 
 def _parts(study: _Study, repetitions: int, n_jobs: int | None, progress: bool) -> Iterator[_Sums]:
@@ -467,10 +483,10 @@ def _chunk(study: _Study, repetitions: range) -> _Sums:
     with threadpool_limits(1):
         population_gap = float(study.gap(study.star[:, None], study.population)[0])
         outcomes = [_repeat(study, repetition, population_gap) for repetition in repetitions]
-    numbers = np.stack([np.vstack([one.gaps, one.coefs]) for one in outcomes], axis=1)
-    level = study.asked["confidence_level"]
-    warned = Counter(name for one in outcomes for name in one.warned)
-    return _Sums(np.array([_added_up(rows, level) for rows in numbers]), outcomes[0].features, warned)
+    numbers = np.stack([np.vstack([one.gaps, one.coefs]) for one in outcomes])
+    sums = [_added_up(rows, study.asked["confidence_level"]) for rows in numbers.swapaxes(0, 1)]
+    each = numbers[..., [0, 2]] - numbers[..., [3, 1]]  # estimate minus truth, high minus low
+    return _Sums(np.array(sums), each, outcomes[0].features, Counter(name for one in outcomes for name in one.warned))
 
 
 def _repeat(study: _Study, repetition: int, population_gap: float) -> _Outcome:

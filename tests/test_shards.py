@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import surefair as sf
 from surefair import auditing, shards
-from surefair.auditing import Running, on_engine
+from surefair.auditing import Running
 from surefair.audits import Settings
 from surefair.cli import main
 from surefair.reading import BadRows, open_source
@@ -236,11 +236,15 @@ def test_what_does_not_go_together_is_refused_first(folder, given, words):
         sf.audit(folder, **ASKED, **given)
 
 
-def test_clusters_read_in_shards():
+def test_clusters_read_in_shards_that_are_few_and_long(folder, monkeypatch):
     asked = Settings(**ASKED)
-    assert on_engine(asked, "local", None, None) == asked
-    assert on_engine(asked, "spark", None, None) == replace(asked, shard_rows=auditing.SHARD_ROWS)
-    assert on_engine(replace(asked, shard_rows=7), "ray", None, None).shard_rows == 7
+    assert Running.begin(folder, asked).settings == asked
+    assert Running.begin(folder, asked, in_shards=True).settings == replace(asked, shard_rows=1_000_000)
+    monkeypatch.setattr(auditing, "SHARD_ROWS", 100)
+    few = Running.begin(folder, asked, in_shards=True)
+    assert few.settings.shard_rows == 141  # 9,000 rows in 64
+    assert len(few.source.shards(few.settings.shard_rows)) <= 64
+    assert Running.begin(folder, replace(asked, shard_rows=7), in_shards=True).settings.shard_rows == 7
 
 
 # -- The command -------------------------------------------------------------------------------------------------------

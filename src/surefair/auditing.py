@@ -53,7 +53,7 @@ LEAST = 50  # rows to train on, below which there is nothing to say
 FIRST_LOOK, APART = 500, 1.4  # training rows before the first look along the stream, and between two, as a factor
 PATH_SOURCES = ("total", "training")  # looked at along the stream
 MODELS = ("constrained", "unconstrained")
-SHARD_ROWS = 1_000_000  # on a cluster, unless told
+SHARD_ROWS, MOST_SHARDS = 1_000_000, 64  # on a cluster, unless told: rows of a shard at least, and shards at most
 SECONDS = 60.0  # between two checkpoints, unless told
 KEPT = 2  # checkpoints
 FORMAT, VERSION = "surefair.audit-checkpoint", 1
@@ -113,26 +113,23 @@ def audit(
     'within margin'
     """
     asked = Settings(label=label, sensitive=sensitive, criterion=criterion, **settings)  # type: ignore[arg-type]
-    asked = on_engine(asked, engine, address, checkpoint)
-    running = Running.begin(data, asked, checkpoint)
-    if asked.shard_rows is None:
+    check_engine(asked, engine, address, checkpoint)
+    running = Running.begin(data, asked, checkpoint, in_shards=engine != "local")
+    if running.settings.shard_rows is None:
         return running.run(checkpoint=checkpoint, n_jobs=n_jobs)
     return running.run_in_shards(engine, address, n_jobs=n_jobs)
 
 
-def on_engine(settings: Settings, engine: str, address: str | None, checkpoint: Folder | None) -> Settings:
-    """Return the settings as they are on an engine; what does not go together is refused."""
+def check_engine(settings: Settings, engine: str, address: str | None, checkpoint: Folder | None) -> None:
+    """Refuse what does not go together."""
     one_of(engine, engines.ENGINES, "engine")
     if engine == "local" and address is not None:
         raise ValueError(f"The engine local is on this machine and has no address; received {address!r}.")
-    if engine != "local" and settings.shard_rows is None:
-        settings = replace(settings, shard_rows=SHARD_ROWS)
-    if settings.shard_rows is not None and checkpoint is not None:
+    if (engine != "local" or settings.shard_rows is not None) and checkpoint is not None:
         raise ValueError(
             "An audit in shards keeps no checkpoints: an engine works lost shards out again. Leave out checkpoint "
             "(--checkpoint), or read the data as one stream: on the engine local, without shard_rows (--shard-rows)."
         )
-    return settings
 
 
 def resume(checkpoint: Folder, data: Any = None, *, n_jobs: int | None = None) -> Audit:
@@ -174,11 +171,14 @@ class Running:
 
     PLAIN = ("files", "chunks", "trained", "set_aside", "path", "complete")  # JSON as they are
 
-    def __init__(self, data: Any, settings: Settings, place: str | None) -> None:
-        self.settings, self.place = settings, place  # where the data are found again
+    def __init__(self, data: Any, settings: Settings, place: str | None, in_shards: bool = False) -> None:
         bad = BadRows(settings.max_bad_rows)
         more = {} if settings.delimiter is None else {"delimiter": settings.delimiter}
         self.source: Source = open_source(data, names=settings.names, encoding=settings.encoding, bad=bad, **more)
+        if in_shards and settings.shard_rows is None:
+            rows = -(-(self.source.n_rows or 0) // MOST_SHARDS)
+            settings = replace(settings, shard_rows=max(SHARD_ROWS, rows))
+        self.settings, self.place = settings, place  # where the data are found again
         self.columns = _columns(settings, self.source.schema)
         self.files = [] if settings.shard_rows else [file._asdict() for file in self.source.files()]
         self.intake = Intake(settings, bad, self.source.place)
@@ -194,15 +194,15 @@ class Running:
     # -- Beginning, stopping, going on --------------------------------------------------------------------------------
 
     @classmethod
-    def begin(cls, data: Any, settings: Settings, checkpoint: Folder | None = None) -> Self:
-        """Open the data."""
+    def begin(cls, data: Any, settings: Settings, checkpoint: Folder | None = None, *, in_shards: bool = False) -> Self:
+        """Open the data, to be read as one stream, or in shards that are as long as they should be."""
         if checkpoint is not None and _kept(checkpoint):
             raise ValueError(
                 f"{os.fspath(checkpoint)!r} holds the checkpoint of an audit. Go on with that by surefair resume, or "
                 "name another folder."
             )
         place = str(data) if isinstance(data, str | os.PathLike) else None
-        return cls(data, settings, place if place in (None, "-") else str(Path(place).resolve()))
+        return cls(data, settings, place if place in (None, "-") else str(Path(place).resolve()), in_shards)
 
     @classmethod
     def restore(cls, checkpoint: Folder, data: Any = None) -> Self:

@@ -70,7 +70,7 @@ CRITERIA = (
 @click.option(
     "--shard-rows",
     type=click.IntRange(min=1),
-    help="Rows of a shard, at least.  [default: on a cluster 1,000,000; on local the data are one stream]",
+    help="Rows of a shard, at least.  [default: on a cluster 1,000,000, or a 64th of all; on local there are no shards]",
 )
 @work_options
 def command(
@@ -93,7 +93,7 @@ def command(
     are trained in one pass, one held to the criterion and one not, and measured on rows held out: a table here, and in
     the folder OUT audit.json and report.html.
     """
-    from surefair.auditing import Running, on_engine
+    from surefair.auditing import Running, check_engine
     from surefair.audits import Settings
 
     with failures_told():
@@ -102,10 +102,10 @@ def command(
             metrics=_listed(metrics), features=_listed(features) or None,
             drop=_listed(drop), names=_listed(names) or None, **settings,
         )  # fmt: skip
-        asked = on_engine(asked, engine, address, checkpoint)
+        check_engine(asked, engine, address, checkpoint)
         work.out.mkdir(parents=True, exist_ok=True)  # before anything is worked out that could not be kept
-        running = Running.begin(data, asked, checkpoint)
-        if asked.shard_rows is None:
+        running = Running.begin(data, asked, checkpoint, in_shards=engine != "local")
+        if running.settings.shard_rows is None:
             conclude(running, work, partial(running.run, **work.checkpoints(checkpoint)), checkpoint)
         else:
             conclude(running, work, partial(running.run_in_shards, engine, address))

@@ -70,7 +70,7 @@ CRITERIA = (
 @click.option(
     "--shard-rows",
     type=click.IntRange(min=1),
-    help="Rows of a shard, at least.  [default: on a cluster 1,000,000, or a 64th of all; on local there are no shards]",
+    help="Rows of a shard, at least.  [default: on a cluster 1,000,000, or a 64th of all; on local there are none]",
 )
 @work_options
 def command(

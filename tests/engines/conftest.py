@@ -19,10 +19,8 @@ SRC = str(Path(__file__).parents[2] / "src")
 
 IGNORED = [
     "ignore::surefair.diagnostics.Diagnostic",  # fits of few rows
-    "ignore::DeprecationWarning",  # of engines, about each other and about Python: not ours to mend
-    "ignore::FutureWarning",
-    "ignore::ResourceWarning",  # Ray and Spark leave sockets and child processes to the end of the process
-    "ignore::pytest.PytestUnraisableExceptionWarning",
+    "ignore:`use_push_based_shuffle` is deprecated:DeprecationWarning",  # Ray, of a setting of its own
+    "ignore:PySpark does not yet fully support pandas:FutureWarning",  # from mapInPandas, which only tests use
 ]
 
 

@@ -56,16 +56,17 @@ def one(rows):
     return classifier().fit(X, y, **more)
 
 
-@pytest.fixture(params=["loky", "threading", "dask", "ray"])
+@pytest.fixture
 def backend(request):
-    """Name of a backend of joblib."""
-    if request.param in ("dask", "ray"):
-        request.getfixturevalue(request.param)
-    if request.param == "ray":
+    """Name of a backend of joblib, made ready."""
+    name = request.param
+    if name in ("dask", "ray"):
+        request.getfixturevalue(name)
+    if name == "ray":
         from ray.util.joblib import register_ray
 
         register_ray()
-    return request.param
+    return name
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2, 7])
@@ -78,6 +79,7 @@ def test_blocks_on_an_engine_are_the_fit_of_one_process(engine, n_blocks, rows, 
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2, 7])
+@pytest.mark.parametrize("backend", ["loky", "threading", "dask", "ray"], indirect=True)
 def test_blocks_on_a_backend_of_joblib_are_the_fit_of_one_process(backend, n_blocks, rows, one):
     X, y, more = rows
     with joblib.parallel_config(backend=backend, n_jobs=2):
@@ -248,7 +250,7 @@ def test_what_partitions_need(people):
         fit(constraint_set=apart.drop(columns="hired"))
     with pytest.raises(ValueError, match="constraint_set: Column 'd' is of type String"):
         fit(constraint_set=apart.assign(d="x"))
-    with pytest.raises(ValueError, match="constraint_set: Rows must come as data frames .* received tuple"):
+    with pytest.raises(ValueError, match=r"constraint_set: Rows must come as data frames .* received tuple"):
         fit(constraint_set=(1, 2, 3))
     with pytest.raises(ValueError, match="There are no partitions"):
         fit_partitions(classifier(), [], **ROLES, constraint_set=apart)
@@ -277,6 +279,7 @@ def calibrated(people):
     return calibrated
 
 
+@pytest.mark.parametrize("backend", ["loky", "dask", "ray"], indirect=True)
 def test_calibration_on_a_backend_of_joblib(backend, calibrated):
     with joblib.parallel_config(backend=backend, n_jobs=2):
         found = calibrated()

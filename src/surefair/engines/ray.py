@@ -72,7 +72,8 @@ def over(data: Any, work: Callable[[int, Any], bytes], n_jobs: int | None) -> It
 
 def _fetched(ray: Any, work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Results in order; each reference is dropped once its result was handed over, and the store is then free of it."""
-    held, call = ray.put(work), ray.remote(_call)
+    # As bytes: arrays that Ray itself unpacks are read-only, and compiled code would be compiled for them once more.
+    held, call = ray.put(ray.cloudpickle.dumps(work)), ray.remote(_call)
     ahead = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
     waiting = (call.remote(held, *task) for task in tasks)
     refs = deque(islice(waiting, ahead))
@@ -81,8 +82,8 @@ def _fetched(ray: Any, work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]
         refs.extend(islice(waiting, 1))
 
 
-def _call(work: Callable[..., Any], *task: Any) -> Any:
-    return work(*task)
+def _call(held: bytes, *task: Any) -> Any:
+    return _ray().cloudpickle.loads(held)(*task)
 
 
 def _reach(address: str) -> None:

@@ -19,7 +19,7 @@ SRC = str(Path(__file__).parents[2] / "src")
 
 IGNORED = [
     "ignore::surefair.diagnostics.Diagnostic",  # fits of few rows
-    "ignore:`use_push_based_shuffle` is deprecated:DeprecationWarning",  # Ray, of a setting of its own
+    r"ignore:`use_\w+` is deprecated:DeprecationWarning",  # Ray, of settings of its own
     "ignore:PySpark does not yet fully support pandas:FutureWarning",  # from mapInPandas, which only tests use
 ]
 

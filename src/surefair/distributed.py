@@ -408,15 +408,13 @@ def _frames(partition: Any, columns: _Columns) -> Iterator[nw.DataFrame[Any]]:
             names = [name for name in (*columns.features, *columns.others) if name in file.schema_arrow.names]
             for batch in file.iter_batches(columns=names):
                 yield _frame(batch)
-    elif callable(partition) and not hasattr(partition, "columns"):
+    elif callable(partition):
         yield from _frames(partition(), columns)
-    elif hasattr(partition, "columns"):
-        yield _frame(partition)
-    elif isinstance(partition, Iterable):
+    elif isinstance(partition, Iterable) and not hasattr(partition, "columns"):
         for one in partition:
             yield _frame(one)
     else:
-        yield _frame(partition)  # which says what is wrong
+        yield _frame(partition)
 
 
 def _frame(rows: Any) -> nw.DataFrame[Any]:

@@ -26,7 +26,7 @@ import importlib
 import json
 import pkgutil
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Protocol, cast
@@ -136,11 +136,15 @@ def _attempt(work: Callable[..., Any], *task: Any) -> Any:
 
 def _raised(results: Iterator[Any]) -> Iterator[Any]:
     """Results as they are; the first failure among them is raised."""
-    for result in results:
-        if isinstance(result, bytes) and result.startswith(_FAILED):
-            kind, told, notes, trace = json.loads(result.removeprefix(_FAILED))
-            error: Exception = getattr(builtins, kind)(*told)
-            for note in notes:
-                error.add_note(note)
-            raise error from Elsewhere(f"\n{trace}")
-        yield result
+    try:
+        for result in results:
+            if isinstance(result, bytes) and result.startswith(_FAILED):
+                kind, told, notes, trace = json.loads(result.removeprefix(_FAILED))
+                error: Exception = getattr(builtins, kind)(*told)
+                for note in notes:
+                    error.add_note(note)
+                raise error from Elsewhere(f"\n{trace}")
+            yield result
+    finally:
+        if isinstance(results, Generator):
+            results.close()  # what is left on workers is let go now, not when the error is forgotten

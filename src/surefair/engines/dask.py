@@ -26,7 +26,7 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
             return
         with (
             distributed.LocalCluster(
-                n_workers=n_workers(n_jobs), threads_per_worker=1, processes=True, dashboard_address=None
+                n_workers=n_workers(n_jobs), threads_per_worker=1, processes=True, dashboard_address=":0"
             ) as cluster,
             distributed.Client(cluster, set_as_default=False) as client,
         ):

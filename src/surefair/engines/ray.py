@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from surefair.engines._workers import comes_from, n_workers, needed
 
 AHEAD = 4
 """Tasks under way for each core of the cluster."""
+
+TIMEOUT = 10.0
+"""Seconds to wait for a cluster."""
 
 
 @contextmanager
@@ -27,11 +31,13 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
         yield ray
         return
     try:
+        if address is not None and ":" in address:
+            _reach(address)
         if address is None:
             ray.init("local", num_cpus=n_workers(n_jobs), include_dashboard=False, logging_level="warning")
         else:
             ray.init(address, logging_level="warning")
-    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise ConnectionError(
             f"No Ray cluster answers at {address!r} ({error}). Start one with `ray start --head`, or mend the address."
         ) from error
@@ -66,7 +72,8 @@ def over(data: Any, work: Callable[[int, Any], bytes], n_jobs: int | None) -> It
 
 def _fetched(ray: Any, work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Results in order; each reference is dropped once its result was handed over, and the store is then free of it."""
-    held, call = ray.put(work), ray.remote(_call)
+    # As bytes: arrays that Ray itself unpacks are read-only, and compiled code would be compiled for them once more.
+    held, call = ray.put(ray.cloudpickle.dumps(work)), ray.remote(_call)
     ahead = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
     waiting = (call.remote(held, *task) for task in tasks)
     refs = deque(islice(waiting, ahead))
@@ -75,8 +82,14 @@ def _fetched(ray: Any, work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]
         refs.extend(islice(waiting, 1))
 
 
-def _call(work: Callable[..., Any], *task: Any) -> Any:
-    return work(*task)
+def _call(held: bytes, *task: Any) -> Any:
+    return _ray().cloudpickle.loads(held)(*task)
+
+
+def _reach(address: str) -> None:
+    """Refuse an address where nobody listens: Ray itself would go on trying for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    socket.create_connection((host, int(port)), timeout=TIMEOUT).close()
 
 
 def _ray() -> Any:

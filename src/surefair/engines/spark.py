@@ -72,7 +72,11 @@ def over(data: Any, work: Callable[[int, Any], bytes], n_jobs: int | None) -> It
     done = data.mapInArrow(_worked(work), "number long, result binary").persist(_level())
     try:
         done.count()
+        last = -1
         for row in done.toLocalIterator():  # partition by partition
+            if row.number <= last:
+                raise RuntimeError(f"Spark gave partition {row.number} after partition {last}.")
+            last = row.number
             yield bytes(row.result)
     finally:
         done.unpersist()

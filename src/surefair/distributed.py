@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from joblib import cpu_count, effective_n_jobs
 
 from surefair import doubts, engines, kernels
-from surefair.archives import Arrays, read_archive, write_archive
+from surefair.archives import archived, changed, read_archive
 from surefair.checkpoints import FORMAT, VERSION, pack, unpack
 from surefair.diagnostics import issue
 from surefair.estimators import FairClassifier, warn_if_late
@@ -234,10 +234,10 @@ def fit_partitions(
 
     def fitted(begun: FairClassifier, seed: int) -> Iterator[FairClassifier]:
         meta, arrays = pack(begun)
-        work = partial(_partition, _blob(meta, arrays), columns, seed)
+        work = partial(_partition, archived(FORMAT, VERSION, meta, arrays), columns, seed)
         for blob in engines.over(data, work, clf.n_jobs):
-            told, changed = read_archive(BytesIO(blob), FORMAT, VERSION)
-            yield unpack(told, arrays | changed)
+            told, others = read_archive(BytesIO(blob), FORMAT, VERSION)
+            yield unpack(told, arrays | others)
 
     return _merged(clf, clf._begun(apart), fitted)
 
@@ -398,7 +398,7 @@ def _partition(begun: bytes, columns: _Columns, seed: int, number: int, partitio
         error.add_note(f"It was raised by partition {number}.")
         raise
     told, found = pack(clf)
-    return _blob(told, {name: array for name, array in found.items() if not _equal(array, arrays.get(name))})
+    return archived(FORMAT, VERSION, told, changed(found, arrays))
 
 
 def _frames(partition: Any, columns: _Columns) -> Iterator[nw.DataFrame[Any]]:
@@ -451,13 +451,3 @@ def _first_bad(
         middle = (good + bad) // 2
         good, bad = (good, middle) if refused(0, middle) else (middle, bad)
     return bad, refused(0, bad) or str(error)
-
-
-def _blob(meta: dict[str, Any], arrays: Arrays) -> bytes:
-    file = BytesIO()
-    write_archive(file, FORMAT, VERSION, meta, arrays)
-    return file.getvalue()
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return b is not None and a.dtype == b.dtype and np.array_equal(a, b)

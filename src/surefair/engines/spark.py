@@ -6,6 +6,8 @@ how often a task may fail, as in ``local[4,4]``: plain ``local[4]`` gives up at 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +16,7 @@ import pyarrow as pa
 
 from surefair.engines._workers import comes_from, n_workers, needed
 
+QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 SCHEMA = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 
 
@@ -34,9 +37,13 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
             )
         yield session
         return
-    builder = sql.SparkSession.builder.appName("surefair").config("spark.ui.enabled", "false")
+    builder = sql.SparkSession.builder.appName("surefair").config(map=QUIET)
+    if address is None:  # workers are of this Python, whatever is called python3, and nobody else need reach them
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     try:
         session = builder.master(f"local[{n_workers(n_jobs)},4]" if address is None else address).getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
     except Exception as error:  # of Java, or of a gateway that did not start
         raise ConnectionError(
             f"No Spark session with the master {address or 'local'!r} could be started ({error}). Is Java installed, "

@@ -168,8 +168,8 @@ def test_the_first_bad_row_is_named(dataset, people):
 
 
 def test_a_constraint_set_does_not_come_back(people, monkeypatch):
-    sizes, blob = [], distributed._blob
-    monkeypatch.setattr(distributed, "_blob", lambda *args: sizes.append(len(made := blob(*args))) or made)
+    sizes, blob = [], distributed.archived
+    monkeypatch.setattr(distributed, "archived", lambda *args: sizes.append(len(made := blob(*args))) or made)
     clf, apart = classifier(n_replicates=0), people(20_000, 0)
     fit_partitions(clf, [people(300, 1), people(300, 2)], **ROLES, constraint_set=apart)
     sent, *back = sizes

@@ -47,7 +47,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 SEED, N_POPULATION, N_CONSTRAINT, N_EVALUATION, LEVEL = 19, 200_000, 1_000, 5_000, 0.95
-ROWS, SHARDS, BOUNDS = (20_000, 200_000), (1, 2, 4, 8, 32, 128), (0.93, 0.97)
+ROWS, SHARDS, BOUNDS = (20_000, 200_000), (1, 2, 8, 32), (0.93, 0.97)
 SOURCES = ("training", "retraining", "evaluation", "total")
 WARNED = 0.9  # share of repetitions in which a cell out of bounds must be warned of
 LEAST_ROWS = 1_500  # of a shard
@@ -327,7 +327,7 @@ def draw(problem: str, cells: dict[tuple[int, int], Cell], axes: Any) -> None:
 def main() -> None:
     """Run the study and keep its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=240)
+    parser.add_argument("--repetitions", type=int, default=400)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
     parser.add_argument("--shards", type=int, nargs="*", default=SHARDS)
     parser.add_argument("--jobs", type=int, default=2)

@@ -13,10 +13,10 @@ where the exact binomial interval of a coverage, Bonferroni-corrected over all c
 "warned of" where StartNotForgotten or StepBias is raised in nine repetitions of ten, and FAILS otherwise.
 
 How many shards are safe (``law``, ``safe``): a shard of n/M rows carries what is left of its start, of order M/n, and
-the bias of its steps, of the order of their mean size, √(M/n). The standard deviation of the merged fit is of order
-1/√n. So bias over standard deviation, beyond that of one pass, is a (M - 1)/√n + b (√M - 1): a and b are fitted by
-weighted least squares, for the coefficient that is moved furthest and for the gap, to biases of up to one standard
-deviation: beyond, shards are so short that the law does not hold, nor matter. Safe is the largest M for which the
+the bias of its steps, of the order of their mean size, (M/n)^p where they shrink like k^-p, by default with p = 2/3.
+The standard deviation of the merged fit is of order 1/√n. So bias over standard deviation, beyond that of one pass, is
+a (M - 1)/√n + b (M^p - 1)/n^(p - 1/2): a and b are fitted by weighted least squares, for the coefficient that is moved
+furthest and for the gap, to biases of up to one standard deviation: beyond, shards are so short that the law does not hold, nor matter. Safe is the largest M for which the
 larger of the two stays below a tenth of a standard deviation, with constants at the far end of their 95 % region:
 counted is the start alone, as intervals are mirrored and make up for the bias of steps, or both.
 
@@ -41,6 +41,7 @@ from scipy.stats import chi2
 import surefair as sf
 from surefair.calibration import Calibration
 from surefair.distributed import fit_shards
+from surefair.schedules import AUTO
 from surefair.scoring import binomial_limits
 
 mpl.use("Agg")
@@ -220,7 +221,7 @@ def _pair(i: int, cell: Cell) -> tuple[str, str]:
 
 
 class Law(NamedTuple):
-    """Bias of a quantity beyond one pass as a (M - 1)/√n + b (√M - 1)."""
+    """Bias of a quantity beyond one pass as a (M - 1)/√n + b (M^p - 1)/n^(p - 1/2), where steps shrink like k^-p."""
 
     quantity: str
     i: int  # its row of the table
@@ -241,7 +242,7 @@ class Law(NamedTuple):
 
 
 def _terms(n: float, M: float) -> np.ndarray:
-    return np.array([(M - 1.0) / np.sqrt(n), np.sqrt(M) - 1.0])
+    return np.array([(M - 1.0) / np.sqrt(n), (M**AUTO.power - 1.0) / n ** (AUTO.power - 0.5)])
 
 
 def fitted(cells: dict[tuple[int, int], Cell], i: int) -> Law:

@@ -16,9 +16,10 @@ How many shards are safe (``law``, ``safe``): a shard of n/M rows carries what i
 the bias of its steps, of the order of their mean size, (M/n)^p where they shrink like k^-p, by default with p = 2/3.
 The standard deviation of the merged fit is of order 1/√n. So bias over standard deviation, beyond that of one pass, is
 a (M - 1)/√n + b (M^p - 1)/n^(p - 1/2): a and b are fitted by weighted least squares, for the coefficient that is moved
-furthest and for the gap, to biases of up to one standard deviation: beyond, shards are so short that the law does not hold, nor matter. Safe is the largest M for which the
-larger of the two stays below a tenth of a standard deviation, with constants at the far end of their 95 % region:
-counted is the start alone, as intervals are mirrored and make up for the bias of steps, or both.
+furthest and for the gap, to biases of up to one standard deviation: beyond, shards are so short that the law does not
+hold, nor matter. Safe is the largest M for which the larger of the two stays below a tenth of a standard deviation,
+with constants at the far end of their 95 % region: counted is the start alone, as intervals are mirrored and make up
+for the bias of steps, or both.
 
     python studies/shards.py [--repetitions R] [--rows N ...] [--shards M ...] [--jobs J] [--quiet]
 """

@@ -329,7 +329,7 @@ def draw(problem: str, cells: dict[tuple[int, int], Cell], axes: Any) -> None:
 def main() -> None:
     """Run the study and keep its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=400)
+    parser.add_argument("--repetitions", type=int, default=300)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
     parser.add_argument("--shards", type=int, nargs="*", default=SHARDS)
     parser.add_argument("--jobs", type=int, default=2)

@@ -1000,9 +1000,16 @@ def _unseen(groups: Groups, before: Groups | None, where: str) -> str:
 
 def warn_if_late(groups: Groups, before: Groups, stacklevel: int) -> None:
     """Warn of groups that were not among those before."""
+    for late in late_groups(groups, before):
+        warnings.warn(late, stacklevel=stacklevel)
+
+
+def late_groups(groups: Groups, before: Groups) -> list[Diagnostic]:
+    """What to warn of groups that were not among those before."""
     if late := _unseen(groups, before, "not in the constraint set"):
         words = f"{late}: counted and measured, but not constrained. To constrain all, fit afresh with more rows in D'."
-        warnings.warn(LateGroup(words), stacklevel=stacklevel)
+        return [LateGroup(words)]
+    return []
 
 
 def _plain(X: Any) -> bool:

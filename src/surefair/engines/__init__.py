@@ -27,7 +27,7 @@ import json
 import pkgutil
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -98,8 +98,10 @@ def connected(engine: str, address: str | None = None, n_jobs: int | None = None
     [1, 2, 3]
     """
     found = get_engine(engine)
-    with found.connect(address, n_jobs) as connection:
-        yield lambda work, tasks: _raised(found.run(connection, partial(_attempt, work), tasks))
+    with found.connect(address, n_jobs) as connection, ExitStack() as begun:  # what is left is let go before the end
+        yield lambda work, tasks: begun.enter_context(
+            closing(_raised(found.run(connection, partial(_attempt, work), tasks)))
+        )
 
 
 def over(data: Any, work: Callable[[int, Any], bytes], n_jobs: int | None = None) -> Iterator[bytes]:
@@ -134,7 +136,7 @@ def _attempt(work: Callable[..., Any], *task: Any) -> Any:
         return _FAILED + json.dumps([kind, told, notes, trace], default=str).encode()
 
 
-def _raised(results: Iterator[Any]) -> Iterator[Any]:
+def _raised(results: Iterator[Any]) -> Generator[Any, None, None]:
     """Results as they are; the first failure among them is raised."""
     try:
         for result in results:

@@ -15,8 +15,9 @@ An engine carries work to its workers and results back, and knows nothing of cla
     partitions, one at a time. ``frames`` is a frame of pandas' or Arrow's, or an iterable of such. A partition without
     rows may be left out.
 
-A worker that dies is the engine's own business: Dask, Ray and Spark do its tasks again; joblib gives up. Errors of the work itself are not repeated:
-a ``ValueError`` or ``OSError`` comes back as data, is raised here as it was there, and has the traceback as its cause.
+A worker that dies is the engine's own business: Dask, Ray and Spark do its tasks again, and joblib gives up. Errors of
+the work itself are not repeated: a ``ValueError`` or ``OSError`` comes back as data, is raised here as it was there,
+and has the traceback as its cause.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from functools import partialmethod
 
+import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -193,6 +194,86 @@ def test_chunks_within_a_shard_change_no_side(folder, found, monkeypatch):
     monkeypatch.setattr(auditing, "CHUNK", 4_000)
     other = sf.audit(folder, **ASKED, margin=0.2, drop=["number", "weight"], shard_rows=2_000)
     assert other.rows["evaluation"] == found.rows["evaluation"]
+
+
+def test_of_very_many_rows_none_need_be_held_out_among_the_first(folder, monkeypatch):
+    """As of ten thousand million, of which the first 50,000 hold out half a row."""
+    monkeypatch.setattr(auditing, "CHUNK", 1_000)
+    monkeypatch.setattr("surefair.splitting.MOST_ROWS", 9)
+    asked = ASKED | {"drop": ["number", "weight"], "shard_rows": 2_000, "random_state": 3}
+    found = sf.audit(folder, **asked)
+    assert 0 < found.rows["evaluation"] < 30
+
+
+def test_shards_without_a_row_to_train_on_change_nothing(tmp_path):
+    """They know the answer from D', and are not asked."""
+    table = people(4_000)
+    table.loc[1_000:1_499, "hired"] = None
+    folder = written(table, tmp_path / "data", files=1, row_group_size=500)
+    asked = Settings(**ASKED, drop=["number", "weight"], shard_rows=500, max_bad_rows=500)
+    running = Running.begin(folder, asked)
+    found, plan, merged = running.run_in_shards(), Running.begin(folder, asked)._planned(), None
+    for number, pieces in enumerate(running.source.shards(500)):
+        one = shards.trained(plan, shards.train(plan, shards.Shard(number, pieces)))
+        assert (one.n_rows == 0) == (number == 2)
+        if one.n_rows:
+            merged = one.models["constrained"] if merged is None else merged.merge(one.models["constrained"])
+    coefficients = [one["estimate"] for one in found.models[0]["coefficients"]]
+    np.testing.assert_array_equal(coefficients, [*merged.coef_[0], *merged.intercept_])
+    assert found.rows["training"] == merged.n_rows_
+
+
+def test_workers_that_are_threads_lose_no_warning(tmp_path, monkeypatch):
+    monkeypatch.setattr(auditing, "CHUNK", 3_000)
+    table = people()
+    table.loc[table.index[-300:], "sex"] = "x"
+    folder, asked = written(table, tmp_path / "data"), ASKED | {"drop": ["number", "weight"], "shard_rows": 700}
+    expected = sf.audit(folder, **asked).to_dict()
+    assert not next(one for one in expected["assumptions"] if one["name"] == "LateGroup")["held"]
+    with joblib.parallel_config(backend="threading", n_jobs=4):
+        assert all(sf.audit(folder, **asked).to_dict() == expected for _ in range(4))
+
+
+def test_rows_held_out_are_counted_many_at_a_time(folder):
+    """Halves are drawn among them: of one row, one half would be empty."""
+    running = Running.begin(folder, Settings(**ASKED, drop=["number"], shard_rows=4_000))
+    plan = replace(running._planned(), chunk=10)
+    shard = shards.Shard(0, running.source.shards(4_000)[0])
+    plan = replace(plan, models=shards.packed(shards.trained(plan, shards.train(plan, shard)).models))
+    tally = shards.evaluated(shards.evaluate(plan, shard)).tallies["constrained"]
+    one, two = (int(part.rows[0].sum()) for part in tally.parts["total"])
+    assert 0.9 < one / two <= 1.0
+
+
+def test_paths_serve_workers_in_another_folder(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    source = open_source(folder.name, bad=BadRows(0))
+    assert all(path.is_absolute() for path in source.paths)
+    assert all(piece.path.is_absolute() for pieces in source.shards(2_000) for piece in pieces)
+
+
+@pytest.mark.parametrize("work", ["train", "evaluate"])
+def test_files_that_change_meanwhile_are_refused(tmp_path, monkeypatch, work):
+    folder, before = written(people(), tmp_path / "data"), getattr(shards, work)
+
+    def changing(plan, shard):
+        if shard.number == 0:
+            written(people(seed=1), folder)
+        return before(plan, shard)
+
+    monkeypatch.setattr(shards, work, changing)
+    with pytest.raises(ValueError, match=r"part-0\.parquet was changed while it was read"):
+        sf.audit(folder, **ASKED, drop=["number"], shard_rows=2_000)
+
+
+@pytest.mark.parametrize("asked", [1, 6])
+def test_it_can_be_given_up_in_either_pass(folder, asked):
+    """Of the four shards, in the first pass or in the second."""
+    times = iter(range(1, 100))
+    running = Running.begin(folder, Settings(**ASKED, drop=["number"], shard_rows=2_000))
+    with pytest.raises(KeyboardInterrupt):
+        running.run_in_shards(stop=lambda: next(times) == asked)
+    assert next(times) == asked + 1
 
 
 # -- Bad data, refusals ------------------------------------------------------------------------------------------------

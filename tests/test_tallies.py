@@ -108,5 +108,14 @@ def test_refusals(clf):
         clf.tallied_interval(clf.tally(TEST.X, TEST.y, sensitive_features=WORDS, sources=["training"]))
     with pytest.raises(ValueError, match="no evaluation rows"):
         clf.tallied_interval(tallied(clf, slice(0)))
+    other = sf.FairClassifier(random_state=1, n_replicates=60)  # as many rows
+    other.fit(TRAIN.X, TRAIN.y, sensitive_features=np.array(["a", "longer"])[np.asarray(TRAIN.sensitive, dtype=int)])
+    with pytest.raises(ValueError, match="of another fit of 2,400 rows"):
+        other.tallied_interval(whole)
+    with pytest.raises(ValueError, match=r"one of model \w{8} of 2,400 training rows"):
+        whole + tallied(other, slice(None))
+    with pytest.raises(ValueError, match="No source is named"):
+        clf.tally(TEST.X, TEST.y, sensitive_features=WORDS, sources=[])
+    assert [*clf.tally(TEST.X, TEST.y, sensitive_features=WORDS, sources="total").parts] == ["total"]
     with pytest.raises(ValueError, match="source"):
         clf.tally(TEST.X, TEST.y, sensitive_features=WORDS, sources=["testing"])

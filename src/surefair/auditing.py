@@ -13,7 +13,7 @@ import os
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial, reduce
@@ -36,7 +36,7 @@ from surefair.audits import Audit, Settings
 from surefair.checkpoints import pack, unpack
 from surefair.criteria import get_criterion
 from surefair.diagnostics import DependentRows, Diagnostic, SmallConstraintSet
-from surefair.estimators import FairClassifier
+from surefair.estimators import FairClassifier, late_groups
 from surefair.evaluations import Evaluation, under
 from surefair.features import Features, is_number, is_text
 from surefair.intake import Intake, in_order
@@ -295,7 +295,7 @@ class Running:
         progress : callable
             Told the number of rows trained on so far or not used, after each shard.
         stop : callable
-            Asked after each shard whether to give up.
+            Asked after each shard, in both passes, whether to give up.
         """
         size = self.settings.shard_rows or SHARD_ROWS
         tasks = [Shard(number, pieces) for number, pieces in enumerate(self.source.shards(size))]
@@ -306,25 +306,27 @@ class Running:
         ):
             warnings.simplefilter("always")
             plan, apart, merged = self._planned(), 0, dict[str, FairClassifier]()
-            for found in run(partial(shards.train, plan), tasks):
+            self.warned |= {told(one.message) for one in caught if isinstance(one.message, Diagnostic)}
+            for found in _until(stop, run(partial(shards.train, plan), tasks)):
                 shard = shards.trained(plan, found)
                 if not merged:
                     merged = shard.models
-                elif shard.models["constrained"].n_rows_:
+                elif shard.n_rows:
                     merged = {name: merged[name].merge(clf) for name, clf in shard.models.items()}
                 self.intake.add(shard.counted)
-                self.warned |= {*shard.warned}
+                self.trained += shard.n_rows
                 apart += shard.apart
                 progress(self.intake.read)
-                if stop():
-                    raise KeyboardInterrupt
-            self.models, self.trained = merged, merged["constrained"].n_rows_
+            new, begun = (models["constrained"]._census for models in (merged, self.models))
+            if self.settings.criterion is not None and new is not None and begun is not None:
+                self.warned |= {*map(told, late_groups(new.groups, begun.groups))}
+            self.models = merged
             self.set_aside = apart - merged["constrained"].n_constraint
             plan = replace(plan, models=shards.packed(merged))
-            parts = run(partial(shards.evaluate, plan), tasks)
+            parts = _until(stop, run(partial(shards.evaluate, plan), tasks))
             evaluation = reduce(add, map(shards.evaluated, parts))
             self.files = [json.loads(file) for file in run(shards.digest, self.source.paths)]
-            self.warned |= {told(one.message) for one in caught if isinstance(one.message, Diagnostic)}
+            self.source.check_unchanged()
             self.complete = True
             return self._concluded(evaluation, dependent=self.settings.split_by is not None)
 
@@ -410,7 +412,8 @@ class Running:
                     "shuffle them; otherwise name another column."
                 )
         few = f", or too few values of {settings.split_by!r} to split by" if settings.split_by is not None else ""
-        if rows.n < LEAST or held.n == 0 or rows.y.all() or not rows.y.any():
+        held_none = held.n == 0 and settings.shard_rows is None  # of very many rows, hardly one is among the first
+        if rows.n < LEAST or held_none or rows.y.all() or not rows.y.any():
             raise ValueError(
                 f"There are too few rows{few}: {rows.n} to train on and {held.n} held out, of {self.intake.read} read; "
                 f"{LEAST} or more of both labels are needed to train on."
@@ -673,6 +676,14 @@ def _contents(files: list[dict[str, Any]]) -> list[tuple[int, str]]:
 def _listed(files: list[dict[str, Any]]) -> str:
     told = [f"{file['name']!r} of {file['size']:,} bytes, SHA-256 {file['sha256'][:12]}…" for file in files[:3]]
     return ", ".join(told) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+
+
+def _until(stop: Callable[[], bool], results: Iterable[bytes]) -> Iterator[bytes]:
+    """Results, until told to give up."""
+    for result in results:
+        yield result
+        if stop():
+            raise KeyboardInterrupt
 
 
 def _next_look(trained: int) -> int:

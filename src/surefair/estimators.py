@@ -493,17 +493,19 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y: Any,
         *,
         sensitive_features: Any,
-        sources: Sequence[str] = tuple(SOURCES),
+        sources: str | Sequence[str] = tuple(SOURCES),
         method: str = "percentile",
         sample_weight: Any = None,
     ) -> Tally:
         """Count what intervals need of some evaluation rows; tallies of several parts of the rows add.
 
+        For source "total" each part is cut into halves, at random: parts should be of many rows, not of a few.
+
         Parameters
         ----------
         X, y, sensitive_features, method, sample_weight
             As in ``fairness_interval``. There may be rows of one group only, or none.
-        sources : sequence of str
+        sources : str or sequence of str
             Those that will be asked for.
 
         Returns
@@ -523,12 +525,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         0.03
         """
         check_is_fitted(self)
+        sources = (sources,) if isinstance(sources, str) else tuple(sources)
+        if not sources:
+            raise ValueError("No source is named. Name one or more, or leave sources out for all of them.")
         for source in sources:
             one_of(source, SOURCES, "source")
         one_of(method, METHODS, "method")
         fit = self._replicated()
         rows, groups = self._rows_and_groups(X, y, sensitive_features, sample_weight)
-        return Tally.of(fit, rows, groups, tuple(sources), method, self.seed_, effective_n_jobs(self.n_jobs))
+        return Tally.of(fit, rows, groups, sources, method, self.seed_, effective_n_jobs(self.n_jobs))
 
     def tallied_interval(
         self,
@@ -558,6 +563,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"The tally is of a fit of {tally.n_rows:,} rows, and this one is of {fit.state.k:,}. Count the "
                 "evaluation rows again."
             )
+        if tally.model != fit.fingerprint:
+            raise ValueError(f"The tally is of another fit of {tally.n_rows:,} rows. Count the evaluation rows again.")
         tally.groups.check_comparable()
         if not tally.of_fit.rows.any():
             raise ValueError("There are no evaluation rows. Count at least one row of each group.")
@@ -1000,9 +1007,16 @@ def _unseen(groups: Groups, before: Groups | None, where: str) -> str:
 
 def warn_if_late(groups: Groups, before: Groups, stacklevel: int) -> None:
     """Warn of groups that were not among those before."""
+    for late in late_groups(groups, before):
+        warnings.warn(late, stacklevel=stacklevel)
+
+
+def late_groups(groups: Groups, before: Groups) -> list[Diagnostic]:
+    """What to warn of groups that were not among those before."""
     if late := _unseen(groups, before, "not in the constraint set"):
         words = f"{late}: counted and measured, but not constrained. To constrain all, fit afresh with more rows in D'."
-        warnings.warn(LateGroup(words), stacklevel=stacklevel)
+        return [LateGroup(words)]
+    return []
 
 
 def _plain(X: Any) -> bool:

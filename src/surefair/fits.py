@@ -5,6 +5,7 @@ A ``Fit`` is pure data and is replaced as a whole, never changed, so that an err
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -252,6 +253,11 @@ class Fit(NamedTuple):
         if not isinstance(form, Slabs) or self.problem.tolerance > 0.0 or len(form.vectors) < max(free, 1):
             return False
         return int(np.linalg.matrix_rank(form.vectors, rtol=RANK)) >= free
+
+    @property
+    def fingerprint(self) -> str:
+        """Of its state, by which to know it again wherever it was sent."""
+        return hashlib.sha256(b"".join(np.asarray(part).tobytes() for part in self.state)).hexdigest()
 
     @property
     def finite(self) -> bool:

@@ -120,8 +120,11 @@ class Source:
 
     @property
     def paths(self) -> list[Path]:
-        """Files that are read."""
+        """Files that are read, for workers that may be in another folder."""
         return []
+
+    def check_unchanged(self) -> None:
+        """Refuse files that are not as they were when they were opened."""
 
     def shards(self, size: int) -> list[list[Piece]]:
         """Rows of Parquet files cut into shards of `size` rows or more, of whole row groups, in their order."""
@@ -264,7 +267,8 @@ class _Files(Source):
 
     def __init__(self, path: Path, paths: list[Path], kind: str) -> None:
         self._paths, self._keys = paths, [_keys(file, path) for file in paths]
-        self.n_bytes = sum(file.stat().st_size for file in paths)
+        self._stamps = [_stamp(file) for file in paths]
+        self.n_bytes = sum(size for size, _ in self._stamps)
         schemas, counts = zip(*[self._head(file, kind) for file in paths], strict=True)
         n_rows = None if None in counts else sum(counts)
         self._starts = [*accumulate((count or 0 for count in counts), initial=0)][:-1]  # where files tell
@@ -275,7 +279,12 @@ class _Files(Source):
 
     @property
     def paths(self) -> list[Path]:
-        return self._paths
+        return [path.absolute() for path in self._paths]
+
+    def check_unchanged(self) -> None:
+        for path, stamp in zip(self._paths, self._stamps, strict=True):
+            if _stamp(path) != stamp:
+                raise ValueError(f"{path.name} was changed while it was read. Begin afresh, on files that stay.")
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for path, keys in zip(self._paths, self._keys, strict=True):
@@ -320,7 +329,7 @@ class _ColumnarFiles(_Files):
             return super().shards(size)
         found: list[list[Piece]] = [[]]
         room = size
-        for path, keys, before in zip(self._paths, self._keys, self._starts, strict=True):
+        for path, keys, before in zip(self.paths, self._keys, self._starts, strict=True):
             with _readable(path, "parquet"):
                 footer = pq.read_metadata(path)
             lengths = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
@@ -413,6 +422,12 @@ class _Hashed(io.RawIOBase):
 
     def as_file(self, name: str) -> DataFile:
         return DataFile(name, self._size, self._digest.hexdigest())
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Size of a file, and when it was last written to."""
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _fragment(path: Path, kind: str) -> ds.Fragment:

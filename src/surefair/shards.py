@@ -9,10 +9,11 @@ the engine nor on the number of workers.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from io import BytesIO
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,6 @@ import numpy as np
 
 from surefair.archives import Arrays, archived, changed, read_archive
 from surefair.checkpoints import pack, unpack
-from surefair.diagnostics import Diagnostic
 from surefair.distributed import shard_seed
 from surefair.estimators import FairClassifier
 from surefair.evaluations import Evaluation, under
@@ -92,7 +92,7 @@ class Trained(NamedTuple):
 
     counted: dict[str, Any]  # by its intake
     apart: int  # rows that belong with D'
-    warned: list[str]
+    n_rows: int  # trained on; models without any answer from D', and would say otherwise
     models: dict[str, FairClassifier]
 
 
@@ -102,25 +102,27 @@ def packed(models: Mapping[str, FairClassifier]) -> Packed:
 
 
 def train(plan: Plan, shard: Shard) -> bytes:
-    """Train both models on a shard."""
-    settings, intake, apart = plan.intake.settings, plan.begin(shard), 0
+    """Train both models on a shard.
+
+    What it warns of on the way is left to the driver, which sees it in the merged models: to catch warnings is not safe
+    where a worker has several threads.
+    """
+    settings, intake, apart, n_rows = plan.intake.settings, plan.begin(shard), 0, 0
     seed = shard_seed(settings.random_state, shard.number)
     models = {name: clf._reseeded(seed) for name, clf in plan.classifiers().items()}
     if shard.number > 0:  # rows of D' are counted with the first
         models = {name: clf._uncounted() for name, clf in models.items()}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for number, rows in enumerate(plan.rows(shard, intake)):
-            known = np.isin(rows.side, plan.apart)
-            apart += int(known.sum())
-            rows = rows.part(~known & (rows.side >= plan.held_out))
-            if not settings.keep_order:
-                order = np.random.default_rng([settings.random_state, 11, shard.number, number])
-                rows = rows.part(order.permutation(rows.n))
-            for clf in models.values():
-                learn(clf, rows, settings.sensitive)
-    meta: dict[str, Any] = {"counted": intake.pack(), "apart": apart, "models": {}}
-    meta["warned"] = sorted({told(one.message) for one in caught if isinstance(one.message, Diagnostic)})
+    for number, rows in enumerate(plan.rows(shard, intake)):
+        known = np.isin(rows.side, plan.apart)
+        apart += int(known.sum())
+        rows = rows.part(~known & (rows.side >= plan.held_out))
+        n_rows += rows.n
+        if not settings.keep_order:
+            order = np.random.default_rng([settings.random_state, 11, shard.number, number])
+            rows = rows.part(order.permutation(rows.n))
+        for clf in models.values():
+            learn(clf, rows, settings.sensitive)
+    meta: dict[str, Any] = {"counted": intake.pack(), "apart": apart, "n_rows": n_rows, "models": {}}
     arrays: Arrays = {}
     for name, clf in models.items():
         meta["models"][name], parts = pack(clf)
@@ -134,23 +136,36 @@ def trained(plan: Plan, found: bytes) -> Trained:
     models = {
         name: unpack(meta["models"][name], known | under(name, arrays)) for name, (_, known) in plan.models.items()
     }
-    return Trained(meta["counted"], meta["apart"], meta["warned"], models)
+    return Trained(meta["counted"], meta["apart"], meta["n_rows"], models)
 
 
 def evaluate(plan: Plan, shard: Shard) -> bytes:
     """Count the decisions of both models on the rows of a shard that are held out."""
-    models, intake, total = plan.classifiers(), plan.begin(shard), None
-    for rows in plan.rows(shard, intake):
-        part = rows.part(rows.side < plan.held_out)
-        groups = dict(zip(intake.settings.sensitive, part.groups, strict=True))
+    models, intake = plan.classifiers(), plan.begin(shard)
+
+    def counted(rows: Rows) -> Evaluation:
+        groups = dict(zip(intake.settings.sensitive, rows.groups, strict=True))
         tallies = [
-            clf.tally(part.X, part.y, sensitive_features=groups, sources=tuple(SOURCES), sample_weight=part.weight)
+            clf.tally(rows.X, rows.y, sensitive_features=groups, sources=tuple(SOURCES), sample_weight=rows.weight)
             for clf in models.values()
         ]
-        found = Evaluation.of(models, part, tallies)
-        total = found if total is None else total + found
-    assert total is not None
-    return archived(FORMAT, VERSION, *total.pack())
+        return Evaluation.of(models, rows, tallies)
+
+    return archived(FORMAT, VERSION, *reduce(add, map(counted, _held_out(plan, shard, intake))).pack())
+
+
+def _held_out(plan: Plan, shard: Shard, intake: Intake) -> Iterator[Rows]:
+    """Rows of a shard that are held out, many at a time: halves of one or two rows, as tallies draw, say nothing."""
+    held: Rows | None = None
+    for rows in plan.rows(shard, intake):
+        part = rows.part(rows.side < plan.held_out)
+        held = part if held is None else held.followed_by(part)
+        if held.n >= plan.chunk:
+            yield held
+            held = held.part(slice(0))
+    if held is None:
+        raise ValueError(f"{shard.pieces[0].path.name} had rows when it was opened, and has none now.")
+    yield held
 
 
 def evaluated(found: bytes) -> Evaluation:

@@ -25,8 +25,8 @@ class Tally:
 
     Attributes
     ----------
-    n_rows : int
-        Of the model, the rows that it was trained on: a tally is of one model as it was then.
+    n_rows, model : int, str
+        Rows that the model was trained on, and its fingerprint: a tally is of one model as it was then.
     method : str
         Of the intervals.
     groups : Groups
@@ -38,6 +38,7 @@ class Tally:
     """
 
     n_rows: int
+    model: str
     method: str
     groups: Groups
     parts: Mapping[str, tuple[Counts, ...]]
@@ -56,19 +57,20 @@ class Tally:
 
         looked_at = fit.finite and rows.n > 0 and {*sources} - {"evaluation", "total"}
         near = doubts.near_the_boundary(fit, rows) if looked_at else np.empty((0, 2))
-        return cls(int(fit.state.k), method, groups, {source: counted(source) for source in sources}, near)
+        parts = {source: counted(source) for source in sources}
+        return cls(int(fit.state.k), fit.fingerprint, method, groups, parts, near)
 
     def __add__(self, other: Tally) -> Tally:
-        mine, theirs = (self.n_rows, self.method, {*self.parts}), (other.n_rows, other.method, {*other.parts})
+        mine, theirs = ((tally.model, tally.method, {*tally.parts}) for tally in (self, other))
         if mine != theirs:
             raise ValueError(
-                f"Tallies of one model, method and sources add; received {_described(*mine)} and {_described(*theirs)}."
+                f"Tallies of one model, method and sources add; received {self._described} and {other._described}."
             )
         groups = self.groups.joined_with(other.groups)
         one, two = self._among(groups), other._among(groups)
         parts = {source: tuple(a + b for a, b in zip(one[source], two[source], strict=True)) for source in self.parts}
         near = doubts.nearest(np.concatenate([self.near, other.near]))
-        return Tally(self.n_rows, self.method, groups, parts, near)
+        return Tally(self.n_rows, self.model, self.method, groups, parts, near)
 
     def _among(self, groups: Groups) -> dict[str, tuple[Counts, ...]]:
         """The same counts among more groups."""
@@ -84,6 +86,11 @@ class Tally:
             return found
 
         return {source: tuple(Counts(*map(wider, counts)) for counts in parts) for source, parts in self.parts.items()}
+
+    @property
+    def _described(self) -> str:
+        model = f"model {self.model[:8]} of {self.n_rows:,} training rows"
+        return f"one of {model}, {self.method}, {', '.join(sorted(self.parts))}"
 
     def counts(self, source: str) -> Counts:
         """Counts on all rows."""
@@ -101,7 +108,8 @@ class Tally:
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Take it apart into JSON and arrays."""
-        meta = {"n_rows": self.n_rows, "method": self.method, "groups": self.groups.to_json()}
+        meta: dict[str, Any] = {"n_rows": self.n_rows, "model": self.model, "method": self.method}
+        meta["groups"] = self.groups.to_json()
         meta |= {"models": len(self.counts(next(iter(self.parts))).rows)}
         tables = {
             f"{source}/{i}": np.stack([table[:1] if source == "evaluation" else table for table in counts])
@@ -118,8 +126,5 @@ class Tally:
             source, table = name.partition("/")[0], arrays[name]
             table = np.broadcast_to(table, (3, meta["models"], *table.shape[2:]))  # as of the fit, where alone
             parts[source] = (*parts.get(source, ()), Counts(*table))
-        return cls(meta["n_rows"], meta["method"], Groups.from_json(meta["groups"]), parts, arrays["near"])
-
-
-def _described(n_rows: int, method: str, sources: set[str]) -> str:
-    return f"one of {n_rows:,} training rows, {method}, {', '.join(sorted(sources))}"
+        groups = Groups.from_json(meta["groups"])
+        return cls(meta["n_rows"], meta["model"], meta["method"], groups, parts, arrays["near"])

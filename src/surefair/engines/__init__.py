@@ -15,8 +15,9 @@ An engine carries work to its workers and results back, and knows nothing of cla
     partitions, one at a time. ``frames`` is a frame of pandas' or Arrow's, or an iterable of such. A partition without
     rows may be left out.
 
-A worker that dies is the engine's own business: its tasks are done again. Errors of the work itself are not repeated:
-a ``ValueError`` or ``OSError`` comes back as data, is raised here as it was there, and has the traceback as its cause.
+A worker that dies is the engine's own business: Dask, Ray and Spark do its tasks again, and joblib gives up. Errors of
+the work itself are not repeated: a ``ValueError`` or ``OSError`` comes back as data, is raised here as it was there,
+and has the traceback as its cause.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import json
 import pkgutil
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -98,8 +99,10 @@ def connected(engine: str, address: str | None = None, n_jobs: int | None = None
     [1, 2, 3]
     """
     found = get_engine(engine)
-    with found.connect(address, n_jobs) as connection:
-        yield lambda work, tasks: _raised(found.run(connection, partial(_attempt, work), tasks))
+    with found.connect(address, n_jobs) as connection, ExitStack() as begun:  # what is left is let go before the end
+        yield lambda work, tasks: begun.enter_context(
+            closing(_raised(found.run(connection, partial(_attempt, work), tasks)))
+        )
 
 
 def over(data: Any, work: Callable[[int, Any], bytes], n_jobs: int | None = None) -> Iterator[bytes]:
@@ -134,7 +137,7 @@ def _attempt(work: Callable[..., Any], *task: Any) -> Any:
         return _FAILED + json.dumps([kind, told, notes, trace], default=str).encode()
 
 
-def _raised(results: Iterator[Any]) -> Iterator[Any]:
+def _raised(results: Iterator[Any]) -> Generator[Any, None, None]:
     """Results as they are; the first failure among them is raised."""
     try:
         for result in results:

@@ -3,9 +3,38 @@
 from __future__ import annotations
 
 import importlib
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from joblib import cpu_count, effective_n_jobs
+
+TIMEOUT = 10.0
+"""Seconds to wait for a cluster."""
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Start processes that do not hear Ctrl-C: a terminal sends it to all of them, and it is for the first alone."""
+    if threading.current_thread() is not threading.main_thread():  # which alone may say what signals do
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def reach(address: str) -> None:
+    """Raise an OSError, or a ValueError, where nobody answers at an address "host:port", perhaps with a scheme."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError("it has no port")
+    socket.create_connection((host.strip("[]"), int(port)), TIMEOUT).close()
 
 
 def n_workers(n_jobs: int | None) -> int:

@@ -6,10 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from surefair.engines._workers import comes_from, n_workers, needed
-
-TIMEOUT = "10s"
-"""How long to wait for a scheduler."""
+from surefair.engines._workers import TIMEOUT, comes_from, deaf, n_workers, needed, reach
 
 
 @contextmanager
@@ -24,15 +21,21 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
         else:
             yield client
             return
-        with (
-            distributed.LocalCluster(
-                n_workers=n_workers(n_jobs), threads_per_worker=1, processes=True, dashboard_address=":0"
-            ) as cluster,
-            distributed.Client(cluster, set_as_default=False) as client,
-        ):
+        try:
+            with deaf():
+                cluster = distributed.LocalCluster(
+                    n_workers=n_workers(n_jobs), threads_per_worker=1, processes=True, dashboard_address=":0"
+                )
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"Dask's workers did not start ({error}). A script that starts them needs its work inside "
+                "`if __name__ == '__main__':`, or a distributed.Client of its own."
+            ) from error
+        with cluster, distributed.Client(cluster, set_as_default=False) as client:
             yield client
         return
     try:
+        reach(address)
         client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:  # a TimeoutError is an OSError
         raise ConnectionError(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
+
+from surefair.engines._workers import deaf
 
 
 @contextmanager
@@ -47,4 +49,7 @@ def called(
     """
     return_as = "generator" if get_active_backend()[0].supports_return_generator else "list"
     parallel = Parallel(n_jobs=n_jobs, mmap_mode="c", return_as=return_as, **options)
-    yield from parallel(delayed(function)(*task) for task in tasks)
+    calls = (delayed(function)(*task) for task in tasks)
+    with deaf() if return_as == "generator" else nullcontext():  # a list comes when all is done
+        results = parallel(calls)
+    yield from results

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from surefair.engines._workers import comes_from, n_workers, needed
+from surefair.engines._workers import comes_from, deaf, n_workers, needed, reach
 
 AHEAD = 4
 """Tasks under way for each core of the cluster."""
-
-TIMEOUT = 10.0
-"""Seconds to wait for a cluster."""
 
 
 @contextmanager
@@ -32,11 +28,12 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
         return
     try:
         if address is not None and ":" in address:
-            _reach(address)
+            reach(address)
         if address is None:
-            ray.init("local", num_cpus=n_workers(n_jobs), include_dashboard=False, logging_level="warning")
+            with deaf():
+                ray.init("local", num_cpus=n_workers(n_jobs), include_dashboard=False, logging_level="error")
         else:
-            ray.init(address, logging_level="warning")
+            ray.init(address, logging_level="error")
     except (OSError, RuntimeError, ValueError) as error:
         raise ConnectionError(
             f"No Ray cluster answers at {address!r} ({error}). Start one with `ray start --head`, or mend the address."
@@ -84,12 +81,6 @@ def _fetched(ray: Any, work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]
 
 def _call(held: bytes, *task: Any) -> Any:
     return _ray().cloudpickle.loads(held)(*task)
-
-
-def _reach(address: str) -> None:
-    """Refuse an address where nobody listens: Ray itself would go on trying for minutes."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    socket.create_connection((host, int(port)), timeout=TIMEOUT).close()
 
 
 def _ray() -> Any:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
 
-from surefair.engines._workers import comes_from, n_workers, needed
+from surefair.engines._workers import comes_from, n_workers, needed, reach
 
 QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+MASTERS = ("local", "spark://", "yarn", "k8s://", "mesos://")
 SCHEMA = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 
 
@@ -41,17 +42,24 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
     if address is None:  # workers are of this Python, whatever is called python3, and nobody else need reach them
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    elif not address.startswith(MASTERS):
+        raise ValueError(f"A Spark master is called {', '.join(MASTERS)} and so on; received {address!r}.")
     try:
+        if address is not None and address.startswith("spark://"):
+            reach(address)
         session = builder.master(f"local[{n_workers(n_jobs)},4]" if address is None else address).getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
     except Exception as error:  # of Java, or of a gateway that did not start
+        why = str(error).strip().partition("\n")[0]
         raise ConnectionError(
-            f"No Spark session with the master {address or 'local'!r} could be started ({error}). Is Java installed, "
-            "and does the master answer?"
+            f"No Spark session with the master {address or 'local'!r} could be started ({why}). Is Java installed, and "
+            "does the master answer?"
         ) from error
     try:
         yield session
     finally:
+        with suppress(Exception):  # where it is ended in the middle of a job, that is what it complains of
+            session.sparkContext.setLogLevel("OFF")
         session.stop()
 
 

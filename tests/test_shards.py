@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from dataclasses import replace
 from functools import partialmethod
 
@@ -115,7 +117,7 @@ def test_rows_are_on_the_sides_of_one_stream(folder, found):
     assert found.rows == stream.rows
     assert found.groups == stream.groups
     assert found.columns == stream.columns
-    assert found.data == stream.data
+    assert found.data == stream.data | {"shards": 4}
     assert found.complete
     for name in ("constrained", "unconstrained"):
         one, two = (audit.interval("demographic_parity", "total", name) for audit in (found, stream))
@@ -361,3 +363,43 @@ def test_giving_up_leaves_no_report(folder, tmp_path, monkeypatch):
 
 def _interrupted(running, run, *args, **more):
     return run(running, *args, **more | {"stop": lambda: True})
+
+
+# -- Workers that are lost ---------------------------------------------------------------------------------------------
+
+
+def test_a_worker_of_this_machine_is_killed_in_the_middle(folder, found, tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "train", fatal(shards.train, tmp_path / "killed", times=1))
+    more = sf.audit(folder, **ASKED, margin=0.2, drop=["number", "weight"], shard_rows=2_000, n_jobs=2)
+    assert (tmp_path / "killed").read_text() == "x"
+    assert more.to_dict() == found.to_dict()
+
+
+def test_workers_that_always_die_are_told_of_in_a_sentence(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "train", fatal(shards.train, tmp_path / "killed", times=100))
+    args = ["audit", str(folder), "--label", "hired", "--sensitive", "sex", "--shard-rows", "2000", "--jobs", "2"]
+    ran = CliRunner().invoke(main, [*args, "--out", str(tmp_path / "out")])
+    assert ran.exit_code == 1
+    assert "The engine gave up (TerminatedWorkerError" in ran.output
+    assert len((tmp_path / "killed").read_text()) == 4
+
+
+def fatal(work, mark, times):
+    """Work that kills its worker at the second shard, so many times."""
+
+    def killing(plan, shard):
+        result = work(plan, shard)
+        if shard.number == 1 and (not mark.exists() or len(mark.read_text()) < times):
+            with mark.open("a") as file:
+                file.write("x")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    return killing
+
+
+def test_short_shards_give_no_definite_verdict(folder):
+    found = sf.audit(folder, **ASKED, margin=0.5, drop=["number", "weight"], shard_rows=1, n_constraint=60)
+    assert found.data["shards"] == 15
+    assert not next(one for one in found.assumptions if one["name"] == "StartNotForgotten")["held"]
+    assert found.verdict == "not enough evidence"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import reduce
-from operator import add
 
 import numpy as np
 import pytest
@@ -53,7 +51,7 @@ def test_one_tally_gives_the_interval_of_the_rows(clf, source, metric):
 @pytest.mark.parametrize("cuts", [[600], [1, 2, 1_199], [0, 500]])
 def test_parts_add(clf, cuts, weight):
     parts = [tallied(clf, slice(*ends), weight) for ends in zip([0, *cuts], [*cuts, 1_200], strict=True)]
-    whole, summed = tallied(clf, slice(None), weight), reduce(add, parts)
+    whole, summed = tallied(clf, slice(None), weight), sum(parts)
     same(whole, summed)
     np.testing.assert_allclose(summed.near, whole.near, rtol=1e-12)
     for source in ("training", "retraining", "evaluation"):  # of source total, halves are drawn in each part

@@ -56,7 +56,7 @@ MODELS = ("constrained", "unconstrained")
 SHARD_ROWS, MOST_SHARDS = 1_000_000, 64  # on a cluster, unless told: rows of a shard at least, and shards at most
 SECONDS = 60.0  # between two checkpoints, unless told
 KEPT = 2  # checkpoints
-FORMAT, VERSION = "surefair.audit-checkpoint", 1
+FORMAT, VERSION = "surefair.audit-checkpoint", 2
 
 ONE_AT_A_TIME = Lock()  # audits of one process: what is warned of is caught for all threads together
 
@@ -165,8 +165,8 @@ class Running:
         Rows held out for evaluation.
     apart : ndarray
         Sides of the rows of D'.
-    chunks, trained, set_aside : int
-        Chunks read, rows trained on, and rows not used since they belong with rows of D'.
+    chunks, shards, trained, set_aside : int
+        Chunks or shards read, rows trained on, and rows not used since they belong with rows of D'.
     """
 
     PLAIN = ("files", "chunks", "trained", "set_aside", "path", "complete")  # JSON as they are
@@ -185,7 +185,7 @@ class Running:
         self.models: dict[str, FairClassifier] = {}
         self.held: Rows | None = None
         self.apart = np.empty(0)
-        self.chunks = self.trained = self.set_aside = 0
+        self.chunks = self.shards = self.trained = self.set_aside = 0
         self.path: list[dict[str, Any]] = []
         self.warned: set[str] = set()
         self.complete = False
@@ -314,7 +314,7 @@ class Running:
                 elif shard.n_rows:
                     merged = {name: merged[name].merge(clf) for name, clf in shard.models.items()}
                 self.intake.add(shard.counted)
-                self.trained += shard.n_rows
+                self.trained, self.shards = self.trained + shard.n_rows, self.shards + 1
                 apart += shard.apart
                 progress(self.intake.read)
             new, begun = (models["constrained"]._census for models in (merged, self.models))
@@ -431,7 +431,8 @@ class Running:
             warnings.warn(SmallConstraintSet(words), stacklevel=2)
         self.apart = np.unique(rows.side[chosen])
         spent = np.isin(rows.side, self.apart) if settings.split_by is not None else chosen
-        if settings.split_by is not None and (n := len(np.unique(held.side))) < VALUES:
+        n = len(np.unique(held.side))
+        if settings.split_by is not None and settings.shard_rows is None and n < VALUES:
             raise ValueError(
                 f"Of {settings.split_by!r}, too few values are held out: {n}, and {VALUES} are needed. Split by a "
                 "column of more values, or by none."
@@ -554,7 +555,8 @@ class Running:
             verdict=verdict,
             complete=self.complete,
             settings=settings.to_dict() | {"labels": [*self.intake.labels]},
-            data={"name": self.source.name, "kind": self.source.kind, "files": self._files_read()},
+            data={"name": self.source.name, "kind": self.source.kind, "files": self._files_read()}
+            | ({"shards": self.shards} if self.shards else {}),
             rows=rows | {"evaluation": evaluation.n, "set_aside": self.set_aside, "bad": self.intake.bad.to_dict()},
             columns=self._columns_told(features),
             groups=groups,

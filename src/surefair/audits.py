@@ -114,7 +114,8 @@ class Settings:
         if both := [name for name in self.features or () if name in self.drop]:
             raise ValueError(f"Column {both[0]!r} is to be learnt from and to be dropped. Choose one.")
         check_level(self.confidence_level)
-        if self.shard_rows is not None and self.shard_rows < 1:
+        whole = self.shard_rows is None or (isinstance(self.shard_rows, int) and self.shard_rows is not True)
+        if not whole or (self.shard_rows is not None and self.shard_rows < 1):
             raise ValueError(f"shard_rows must be None or a whole number, 1 or larger; received {self.shard_rows!r}.")
         if self.margin is not None and not 0.0 < self.margin < 1.0:
             raise ValueError(f"margin must lie strictly between 0 and 1, for example 0.05; received {self.margin!r}.")

@@ -450,4 +450,9 @@ def _first_bad(
     while bad - good > 1:
         middle = (good + bad) // 2
         good, bad = (good, middle) if refused(0, middle) else (middle, bad)
+    row = frame[bad - 1 : bad]
+    values = {name: row.get_column(name).to_list()[0] for name in columns.features}
+    if gaps := [name for name, value in values.items() if value is None or not np.isfinite(value)]:
+        listed = ", ".join(map(repr, gaps))
+        return bad, f"no finite number in {listed}. Fill in or drop such rows, or use `surefair audit`, which copes."
     return bad, refused(0, bad) or str(error)

@@ -30,7 +30,8 @@ def model_told(
     """What is found of one model: its accuracy, its intervals, its coefficients, its verdicts.
 
     There is no definite verdict on a model that is ``constant``, that decides the same for everyone: it keeps any
-    margin, and shows nothing by it. Nor is there one from rows that are ``dependent``: intervals are too narrow.
+    margin, and shows nothing by it. Nor is there one from rows that are ``dependent``, nor from shards so short that
+    they have not forgotten their start: intervals are too narrow.
     """
     table = nw.from_native(clf.coef_interval(settings.confidence_level), eager_only=True)
     coefficients = [
@@ -41,10 +42,9 @@ def model_told(
     for one in intervals:
         if settings.margin is not None and one.source == "total" and one.metric in settings.judged:
             needed = one.rows_needed(settings.margin)._asdict()
-            found = {
-                "metric": one.metric,
-                "verdict": UNDECIDED if constant or dependent else one.verdict(settings.margin),
-            }
+            short = settings.shard_rows is not None and any(w.startswith("StartNotForgotten") for w in one.warnings)
+            undecided = constant or dependent or short
+            found = {"metric": one.metric, "verdict": UNDECIDED if undecided else one.verdict(settings.margin)}
             verdicts.append(found | {"rows_needed": {key: plain(float(value)) for key, value in needed.items()}})
     return {
         "name": name,

@@ -64,6 +64,7 @@ class Piece(NamedTuple):
     """Some row groups of a Parquet file, one after another."""
 
     path: Path
+    name: str  # of the file, with the folders that name columns
     keys: dict[str, str]  # columns that its folders name
     row_groups: tuple[int, ...]
     first: int  # number of its first row in its file
@@ -78,7 +79,7 @@ class Piece(NamedTuple):
 
     def place(self, number: int) -> str:
         """What people call the place of a row, given its number in the whole data."""
-        return f"{self.path.name}, row {number - self.before + 1:,}"
+        return f"{self.name}, row {number - self.before + 1:,}"
 
 
 class Source:
@@ -267,6 +268,7 @@ class _Files(Source):
 
     def __init__(self, path: Path, paths: list[Path], kind: str) -> None:
         self._paths, self._keys = paths, [_keys(file, path) for file in paths]
+        self._named = [file.name if file == path else str(file.relative_to(path)) for file in paths]
         self._stamps = [_stamp(file) for file in paths]
         self.n_bytes = sum(size for size, _ in self._stamps)
         schemas, counts = zip(*[self._head(file, kind) for file in paths], strict=True)
@@ -322,14 +324,14 @@ class _ColumnarFiles(_Files):
         if len(self._paths) == 1:
             return super().place(number)
         file = bisect_right(self._starts, number) - 1
-        return f"{self._paths[file].name}, row {number - self._starts[file] + 1:,}"
+        return f"{self._named[file]}, row {number - self._starts[file] + 1:,}"
 
     def shards(self, size: int) -> list[list[Piece]]:
         if self.kind != "parquet":
             return super().shards(size)
         found: list[list[Piece]] = [[]]
         room = size
-        for path, keys, before in zip(self.paths, self._keys, self._starts, strict=True):
+        for path, name, keys, before in zip(self.paths, self._named, self._keys, self._starts, strict=True):
             with _readable(path, "parquet"):
                 footer = pq.read_metadata(path)
             lengths = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
@@ -339,7 +341,7 @@ class _ColumnarFiles(_Files):
                 room -= length
                 if room <= 0 or i + 1 == len(lengths):
                     first, n_rows = sum(lengths[: groups[0]]), sum(lengths[groups[0] : i + 1])
-                    found[-1].append(Piece(path, keys, tuple(groups), first, before, n_rows))
+                    found[-1].append(Piece(path, name, keys, tuple(groups), first, before, n_rows))
                     groups = []
                 if room <= 0:
                     found.append([])
@@ -442,7 +444,7 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
     except (FileNotFoundError, PermissionError):  # which name the file themselves
         raise
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).rpartition(": ")[2].replace(str(path), path.name).rstrip(".")
+        reason = " ".join(str(error).rpartition(": ")[2].replace(str(path), path.name).split()).rstrip(".")
         what = f"{path.name} is not a {kind.capitalize()} file, or is cut short ({reason})"
         raise ValueError(f"{what}. Fetch or write it again.") from None
 

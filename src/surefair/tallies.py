@@ -72,6 +72,9 @@ class Tally:
         near = doubts.nearest(np.concatenate([self.near, other.near]))
         return Tally(self.n_rows, self.model, self.method, groups, parts, near)
 
+    def __radd__(self, other: Any) -> Tally:  # sum() begins with 0
+        return self if other == 0 else NotImplemented
+
     def _among(self, groups: Groups) -> dict[str, tuple[Counts, ...]]:
         """The same counts among more groups."""
         if groups is self.groups:

@@ -161,7 +161,7 @@ def test_partitions_of_a_worker_that_dies(engine, people, request, monkeypatch, 
 def test_the_first_bad_row_is_named(dataset, people):
     parts, clf = [people(300, seed) for seed in (1, 2, 3)], classifier()
     parts[2].loc[[117, 200], "b"] = np.nan
-    with pytest.raises(ValueError, match=r"^Partition 2, row 118: Input X contains NaN") as caught:
+    with pytest.raises(ValueError, match=r"^Partition 2, row 118: no finite number in 'b'\. Fill in") as caught:
         fit_partitions(clf, dataset(parts), **ROLES, constraint_set=people(150, 0))
     assert type(caught.value) is ValueError
     assert not hasattr(clf, "classes_")
@@ -214,8 +214,8 @@ def test_bad_rows_of_files(people, tmp_path):
 
     asked = {**ROLES, "sample_weight": "weight"}
     for column, row, value, words in [
-        ("a", 1, np.nan, "Input X contains NaN"),
-        ("c", 300, np.inf, "Input X contains infinity"),
+        ("a", 1, np.nan, "no finite number in 'a'"),
+        ("c", 300, np.inf, "no finite number in 'c'"),
         ("hired", 71, "perhaps", "The label column contains 'perhaps', never declared before"),
         ("sex", 18, None, r"The 'sex' group column contains NaN or missing values\. Drop"),
         ("weight", 200, -1.0, r"sample_weight is negative: -1\.0"),

@@ -63,9 +63,11 @@ def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def failures_told() -> Iterator[None]:
     """Turn what goes wrong into one clear line and exit code 1."""
+    from surefair.engines import EngineFailed
+
     try:
         yield
-    except (ValueError, OSError, MemoryError) as error:
+    except (ValueError, OSError, MemoryError, EngineFailed) as error:
         raise click.ClickException(str(error) or type(error).__name__) from error
 
 
@@ -80,7 +82,10 @@ def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # of letters that a terminal does not know
     console = Console(emoji=False)  # names are shown as they are, also one like ":warning:"
-    with interruptible(console) as stop, shown(running, Console(stderr=True), not work.quiet) as progress:
+    words = "Stopping after these rows; Ctrl-C again to stop at once."
+    if running.settings.shard_rows:
+        words = "Stopping after the next shard, without a report; Ctrl-C again to stop at once."
+    with interruptible(console, words) as stop, shown(running, Console(stderr=True), not work.quiet) as progress:
         try:
             found = run(n_jobs=work.jobs, progress=progress, stop=stop)
         except KeyboardInterrupt:  # of shards, or the second one
@@ -102,8 +107,8 @@ def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint
 
 
 @contextmanager
-def interruptible(console: Console) -> Iterator[Callable[[], bool]]:
-    """Let a first Ctrl-C finish the chunk; a second one ends the program at once."""
+def interruptible(console: Console, words: str) -> Iterator[Callable[[], bool]]:
+    """Let a first Ctrl-C finish the chunk, and say so; a second one ends the program at once."""
     asked = False
 
     def ask(*_: Any) -> None:
@@ -111,7 +116,7 @@ def interruptible(console: Console) -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        console.print("Stopping after these rows; Ctrl-C again to stop at once.", highlight=False)
+        console.print(words, highlight=False)
 
     before = signal.signal(signal.SIGINT, ask)
     try:
@@ -163,7 +168,8 @@ def tell(found: Audit, console: Console, verbose: bool = False, quiet: bool = Fa
         f"{found.rows[name]:,} {name.replace('_', ' ')}" for name in ("training", "constraint", "evaluation")
     )
     aside = f", {found.rows['set_aside']:,} set aside" if found.rows["set_aside"] else ""
-    console.print(f"Rows: {found.rows['read']:,} read; {rows}{aside}.", highlight=False)
+    shards = f" in {found.data['shards']:,} shards" if "shards" in found.data else ""
+    console.print(f"Rows: {found.rows['read']:,} read{shards}; {rows}{aside}.", highlight=False)
     learnt = [one for one in found.columns if one["features"]]
     left = ", ".join(f"{one['name']} ({one['note']})" for one in found.columns if one["role"] == "left out")
     words = (

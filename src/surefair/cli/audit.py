@@ -19,7 +19,7 @@ CRITERIA = (
 @click.command(
     "audit",
     epilog="Exit codes: 0 within the margin, or no margin given; 3 violates the margin; 4 not enough evidence; 1 an "
-    "error; 2 wrong usage; 130 stopped by Ctrl-C, with a report of the rows so far.",
+    "error; 2 wrong usage; 130 stopped by Ctrl-C, with a report of the rows so far (of shards without).",
 )
 @click.argument("data")
 @click.option("--label", required=True, help="Column of the label, of two values.")
@@ -102,7 +102,10 @@ def command(
             metrics=_listed(metrics), features=_listed(features) or None,
             drop=_listed(drop), names=_listed(names) or None, **settings,
         )  # fmt: skip
-        check_engine(asked, engine, address, checkpoint)
+        try:
+            check_engine(asked, engine, address, checkpoint)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
         work.out.mkdir(parents=True, exist_ok=True)  # before anything is worked out that could not be kept
         running = Running.begin(data, asked, checkpoint, in_shards=engine != "local")
         if running.settings.shard_rows is None:

@@ -16,8 +16,8 @@ An engine carries work to its workers and results back, and knows nothing of cla
     rows may be left out.
 
 A worker that dies is the engine's own business: Dask, Ray and Spark do its tasks again, and joblib gives up. Errors of
-the work itself are not repeated: a ``ValueError`` or ``OSError`` comes back as data, is raised here as it was there,
-and has the traceback as its cause.
+the work itself are not repeated: a ``ValueError``, ``OSError`` or ``MemoryError`` comes back as data, is raised here as
+it was there, and has the traceback as its cause.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ ENGINES = tuple(found.name for found in pkgutil.iter_modules(__path__) if not fo
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 """From work and tasks to results."""
 
+FOREIGN = ("joblib", "concurrent", "distributed", "dask", "ray", "py4j", "pyspark")
+"""Where errors of the engines themselves come from."""
+
 _FAILED = b"surefair:failed:8f1c2a5e\n"
 
 
@@ -57,6 +60,10 @@ class Engine(Protocol):
 
     def over(self, data: Any, work: Callable[[int, Any], bytes], n_jobs: int | None) -> Iterator[bytes]:
         """Work on partitions."""
+
+
+class EngineFailed(RuntimeError):
+    """An engine gave up, for a reason of its own: workers that die again and again, for example."""
 
 
 class Elsewhere(Exception):
@@ -127,7 +134,7 @@ def _attempt(work: Callable[..., Any], *task: Any) -> Any:
     """Do one task on a worker. Engines wrap errors each in their own way, so the likely ones go as data."""
     try:
         return work(*task)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         told: list[Any] = [str(error)]
         if isinstance(error, OSError) and error.errno is not None:
             told = [error.errno, error.strerror, error.filename]
@@ -148,6 +155,14 @@ def _raised(results: Iterator[Any]) -> Generator[Any, None, None]:
                     error.add_note(note)
                 raise error from Elsewhere(f"\n{trace}")
             yield result
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in FOREIGN or isinstance(error, ValueError | OSError):
+            raise
+        reason = (str(error).strip() or "no reason given").partition("\n")[0]
+        raise EngineFailed(
+            f"The engine gave up ({type(error).__name__}: {reason}). If its workers died, they may have been short of "
+            "memory: give them more, or have fewer at a time."
+        ) from error
     finally:
         if isinstance(results, Generator):
             results.close()  # what is left on workers is let go now, not when the error is forgotten

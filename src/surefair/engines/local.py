@@ -7,9 +7,13 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from joblib import Parallel, delayed
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 
 from surefair.engines._workers import deaf
+
+TRIES = 4
+"""How often tasks are begun, where workers die."""
 
 
 @contextmanager
@@ -21,8 +25,17 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[int | None]:
 
 
 def run(connection: int | None, work: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-    """Do tasks by joblib."""
-    return called(work, ((task,) for task in tasks), connection)
+    """Do tasks by joblib; those that were under way when a worker died are done again, a few times."""
+    tasks, done = list(tasks), 0
+    for tries_left in reversed(range(TRIES)):
+        try:
+            for result in called(work, ((task,) for task in tasks[done:]), connection):
+                done += 1
+                yield result
+            return
+        except TerminatedWorkerError:
+            if not tries_left:
+                raise
 
 
 def owns(data: Any) -> bool:

@@ -7,7 +7,9 @@ how often a task may fail, as in ``local[4,4]``: plain ``local[4]`` gives up at 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -47,8 +49,11 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
     try:
         if address is not None and address.startswith("spark://"):
             reach(address)
+        before = signal.getsignal(signal.SIGINT)
         session = builder.master(f"local[{n_workers(n_jobs)},4]" if address is None else address).getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)  # Spark's own talks to Java in the middle of a talk
     except Exception as error:  # of Java, or of a gateway that did not start
         why = str(error).strip().partition("\n")[0]
         raise ConnectionError(

@@ -533,7 +533,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         one_of(method, METHODS, "method")
         fit = self._replicated()
         rows, groups = self._rows_and_groups(X, y, sensitive_features, sample_weight)
-        return Tally.of(fit, rows, groups, sources, method, self.seed_, effective_n_jobs(self.n_jobs))
+        tally = Tally.of(fit, rows, groups, sources, method, self.seed_, effective_n_jobs(self.n_jobs))
+        return replace(tally, model=fit.fingerprint)
 
     def tallied_interval(
         self,

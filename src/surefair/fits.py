@@ -257,7 +257,10 @@ class Fit(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """Of its state, by which to know it again wherever it was sent."""
-        return hashlib.sha256(b"".join(np.asarray(part).tobytes() for part in self.state)).hexdigest()
+        digest = hashlib.sha256()
+        for part in self.state:
+            digest.update(np.ascontiguousarray(part))
+        return digest.hexdigest()
 
     @property
     def finite(self) -> bool:

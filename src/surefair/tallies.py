@@ -48,7 +48,7 @@ class Tally:
     def of(
         cls, fit: Fit, rows: Rows, groups: Groups, sources: Sequence[str], method: str, seed: int, n_threads: int
     ) -> Tally:
-        """Count the decisions on some rows."""
+        """Count the decisions on some rows, of a model without a fingerprint yet."""
 
         def counted(source: str) -> tuple[Counts, ...]:
             halved = source == "total" and method != "paper"
@@ -58,7 +58,7 @@ class Tally:
         looked_at = fit.finite and rows.n > 0 and {*sources} - {"evaluation", "total"}
         near = doubts.near_the_boundary(fit, rows) if looked_at else np.empty((0, 2))
         parts = {source: counted(source) for source in sources}
-        return cls(int(fit.state.k), fit.fingerprint, method, groups, parts, near)
+        return cls(int(fit.state.k), "", method, groups, parts, near)
 
     def __add__(self, other: Tally) -> Tally:
         mine, theirs = ((tally.model, tally.method, {*tally.parts}) for tally in (self, other))

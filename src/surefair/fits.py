@@ -259,7 +259,7 @@ class Fit(NamedTuple):
         """Of its state, by which to know it again wherever it was sent."""
         digest = hashlib.sha256()
         for part in self.state:
-            digest.update(np.ascontiguousarray(part))
+            digest.update(memoryview(np.ascontiguousarray(part)).cast("B"))
         return digest.hexdigest()
 
     @property

@@ -259,7 +259,7 @@ class Fit(NamedTuple):
         """Of its state, by which to know it again wherever it was sent."""
         digest = hashlib.sha256()
         for part in self.state:
-            digest.update(memoryview(np.ascontiguousarray(part)).cast("B"))
+            digest.update(np.asarray(part).tobytes())
         return digest.hexdigest()
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -65,4 +66,11 @@ def called(
     calls = (delayed(function)(*task) for task in tasks)
     with deaf() if return_as == "generator" else nullcontext():  # a list comes when all is done
         results = parallel(calls)
-    yield from results
+    try:
+        for result in results:  # noqa: UP028 (closing is for us)
+            yield result
+    finally:
+        if isinstance(results, Generator):
+            with warnings.catch_warnings():  # of tasks that are cancelled, where no more results are wanted
+                warnings.simplefilter("ignore")
+                results.close()

@@ -5,13 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from typing import Any
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 
 from surefair.engines._workers import deaf
+
+AHEAD = 16
+"""Tasks of a wave, for each worker."""
 
 TRIES = 4
 """How often tasks are begun, where workers die."""
@@ -26,17 +30,8 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[int | None]:
 
 
 def run(connection: int | None, work: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-    """Do tasks by joblib; those that were under way when a worker died are done again, a few times."""
-    tasks, done = list(tasks), 0
-    for tries_left in reversed(range(TRIES)):
-        try:
-            for result in called(work, ((task,) for task in tasks[done:]), connection):
-                done += 1
-                yield result
-            return
-        except TerminatedWorkerError:
-            if not tries_left:
-                raise
+    """Do tasks by joblib."""
+    return _in_waves(work, ((task,) for task in tasks), connection)
 
 
 def owns(data: Any) -> bool:
@@ -46,7 +41,26 @@ def owns(data: Any) -> bool:
 
 def over(data: Any, work: Callable[[int, Any], bytes], n_jobs: int | None) -> Iterator[bytes]:
     """Work on the items of an iterable, as they are."""
-    return called(work, enumerate(data), n_jobs)
+    return _in_waves(work, enumerate(data), n_jobs)
+
+
+def _in_waves(function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], n_jobs: int | None) -> Iterator[Any]:
+    """Do some tasks, then the next: joblib does not wait for who takes its results, and they would pile up.
+
+    Those that were under way when a worker died are done again, a few times.
+    """
+    waiting = iter(tasks)
+    while wave := list(islice(waiting, AHEAD * effective_n_jobs(n_jobs))):
+        done = 0
+        for tries_left in reversed(range(TRIES)):
+            try:
+                for result in called(function, wave[done:], n_jobs):
+                    done += 1
+                    yield result
+                break
+            except TerminatedWorkerError:
+                if not tries_left:
+                    raise
 
 
 def called(

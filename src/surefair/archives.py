@@ -53,6 +53,22 @@ def archived(kind: str, version: int, meta: dict[str, Any], arrays: Arrays) -> b
     return file.getvalue()
 
 
+def prefixed(name: str, arrays: Arrays) -> Arrays:
+    """The same arrays, with a name and a slash before theirs: several such fit into one archive."""
+    return {f"{name}/{part}": array for part, array in arrays.items()}
+
+
+def under(name: str, arrays: Arrays) -> Arrays:
+    """Arrays that ``prefixed`` put this name before, without it.
+
+    Examples
+    --------
+    >>> [*under("a", prefixed("a", {"x": np.ones(1)}) | prefixed("b", {"y": np.ones(1)}))]
+    ['x']
+    """
+    return {key.removeprefix(f"{name}/"): part for key, part in arrays.items() if key.startswith(f"{name}/")}
+
+
 def changed(arrays: Arrays, known: Arrays) -> Arrays:
     """Arrays that are not the same as the known one of their name.
 

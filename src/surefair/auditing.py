@@ -28,22 +28,21 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 
 from surefair import engines, findings, shards
-from surefair.archives import Arrays, Damaged, read_archive, write_archive
+from surefair.archives import Arrays, Damaged, prefixed, read_archive, under, write_archive
 from surefair.audits import Audit, Settings
 from surefair.checkpoints import pack, unpack
 from surefair.criteria import get_criterion
-from surefair.diagnostics import DependentRows, Diagnostic, SmallConstraintSet
+from surefair.diagnostics import DependentRows, Diagnostic, SmallConstraintSet, told
 from surefair.estimators import FairClassifier, late_groups
-from surefair.evaluations import Evaluation, under
-from surefair.features import Features, is_number, is_text
-from surefair.intake import Intake, in_order
+from surefair.evaluations import Evaluation, tallied
+from surefair.features import Features
+from surefair.intake import Intake, columns_to_read, in_order
 from surefair.intervals import SOURCES, Interval, plain
 from surefair.names import one_of
 from surefair.reading import BadRows, Source, open_source
-from surefair.shards import Plan, Shard, learn, told
+from surefair.shards import Plan, Shard, learn
 from surefair.splitting import FEW, Rows, constraint_rows, hold_out, share_held_out
 from surefair.tallies import Tally
 
@@ -179,7 +178,7 @@ class Running:
             rows = -(-(self.source.n_rows or 0) // MOST_SHARDS)
             settings = replace(settings, shard_rows=max(SHARD_ROWS, rows))
         self.settings, self.place = settings, place  # where the data are found again
-        self.columns = _columns(settings, self.source.schema)
+        self.columns = columns_to_read(settings, self.source.schema)
         self.files = [] if settings.shard_rows else [file._asdict() for file in self.source.files()]
         self.intake = Intake(settings, bad, self.source.place)
         self.models: dict[str, FairClassifier] = {}
@@ -368,7 +367,7 @@ class Running:
         arrays |= {name: getattr(self.held, name) for name in ("X", "y", "weight", "side")}
         for name, clf in self.models.items():
             meta["models"][name], parts = pack(clf)
-            arrays |= {f"{name}/{part}": array for part, array in parts.items()}
+            arrays |= prefixed(name, parts)
         return meta, arrays
 
     def _unpack(self, meta: dict[str, Any], arrays: Arrays) -> None:
@@ -471,16 +470,12 @@ class Running:
         with ThreadPoolExecutor(len(MODELS)) as pool:
             return list(pool.map(work, self.models.values()))
 
-    def _groups(self, rows: Rows) -> dict[str, NDArray[Any]]:
-        return dict(zip(self.settings.sensitive, rows.groups, strict=True))
-
     # -- What comes out -----------------------------------------------------------------------------------------------
 
     def _tally(self, clf: FairClassifier, sources: Sequence[str]) -> Tally:
         """Count the decisions of a model, as it is now, on the rows held out so far."""
         assert self.held is not None
-        X, y, _, weight, _ = self.held
-        return clf.tally(X, y, sensitive_features=self._groups(self.held), sources=sources, sample_weight=weight)
+        return tallied(clf, self.held, self.settings.sensitive, sources)
 
     def _interval(self, clf: FairClassifier, tally: Tally, metric: str, source: str) -> Interval:
         level, (_, positive) = self.settings.confidence_level, self.intake.labels
@@ -611,42 +606,6 @@ class Running:
             {"column": key[0], "group": key[1]} | known.get(key, nobody) | {"evaluation": seen.get(key, 0)}
             for key in keys
         ]
-
-
-def _columns(settings: Settings, schema: pa.Schema) -> list[str]:
-    """Columns to read, in the order of the data."""
-    known = schema.names
-    named = {
-        "label": (settings.label,), "sensitive": settings.sensitive, "features": settings.features or (),
-        "drop": settings.drop, "weights": (settings.weights,), "split_by": (settings.split_by,),
-    }  # fmt: skip
-    for what, names in named.items():
-        for name in names:
-            if name is not None:
-                _check_header(name, known)
-                kind = schema.field(one_of(name, known, f"column for {what}")).type
-                if what not in ("features", "drop") and not _serves(kind, what):
-                    raise ValueError(f"Column {name!r} is of type {kind}, which cannot serve for {what}. Convert it.")
-    needed = {name for what, names in named.items() if what != "drop" for name in names}
-    if settings.features is None:
-        needed |= {*known} - {*settings.drop}
-    return [name for name in known if name in needed]
-
-
-def _check_header(name: str, known: Sequence[str]) -> None:
-    """Refuse a name that is not there with a hint, where the others look like a row rather than a header."""
-    if name not in known and any(in_order(word)[0] is False for word in known):
-        raise ValueError(
-            f"There is no column {name!r}. The first line reads {', '.join(map(repr, known[:6]))} and so on: if the "
-            "file has no header, give the names of its columns (names, --names)."
-        )
-
-
-def _serves(kind: pa.DataType, what: str) -> bool:
-    """Whether a column of this type has values to compare, or as weights numbers."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    dated = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
-    return is_text(kind) or is_number(kind) or (what != "weights" and dated)
 
 
 def _kept(folder: Folder) -> list[Path]:

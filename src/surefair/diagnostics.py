@@ -161,12 +161,17 @@ def assumptions() -> list[type[Diagnostic]]:
     return [kind for kind in Diagnostic.__subclasses__() if kind.assumes]
 
 
+def told(message: Warning | str) -> str:
+    """Write what was warned of with its name."""
+    return f"{type(message).__name__}: {message}"
+
+
 def issue(found: Iterable[Diagnostic], stacklevel: int) -> tuple[str, ...]:
     """Warn of everything found; return it as text."""
     found = list(found)
     for one in found:
         warnings.warn(one, stacklevel=stacklevel + 1)
-    return tuple(f"{type(one).__name__}: {one}" for one in found)
+    return tuple(map(told, found))
 
 
 # -- Training ---------------------------------------------------------------------------------------------------------

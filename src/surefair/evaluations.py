@@ -7,11 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefair.archives import Arrays
+from surefair.archives import Arrays, prefixed, under
 from surefair.estimators import FairClassifier
 from surefair.splitting import Rows
 from surefair.streams import FloatArray
 from surefair.tallies import Tally
+
+
+def tallied(clf: FairClassifier, rows: Rows, sensitive: Sequence[str], sources: Sequence[str]) -> Tally:
+    """Count the decisions of a model on rows."""
+    groups = rows.by_column(sensitive)
+    return clf.tally(rows.X, rows.y, sensitive_features=groups, sources=sources, sample_weight=rows.weight)
 
 
 class Evaluation(NamedTuple):
@@ -55,7 +61,7 @@ class Evaluation(NamedTuple):
         arrays: Arrays = {"right": self.right}
         for name, tally in self.tallies.items():
             meta["tallies"][name], parts = tally.pack()
-            arrays |= {f"{name}/{part}": array for part, array in parts.items()}
+            arrays |= prefixed(name, parts)
         return meta, arrays
 
     @classmethod
@@ -63,8 +69,3 @@ class Evaluation(NamedTuple):
         """Put it together again."""
         tallies = {name: Tally.unpack(packed, under(name, arrays)) for name, packed in meta["tallies"].items()}
         return cls(tallies, arrays["right"], meta["square"])
-
-
-def under(name: str, arrays: Arrays) -> Arrays:
-    """Arrays whose names begin with a name and a slash, without these."""
-    return {key.removeprefix(f"{name}/"): part for key, part in arrays.items() if key.startswith(f"{name}/")}

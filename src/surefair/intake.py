@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from surefair.audits import Settings
 from surefair.bad_rows import BadRows
-from surefair.features import MISSING, Features, as_numbers, as_words, plain_column
+from surefair.features import MISSING, Features, as_numbers, as_words, is_number, is_text, plain_column
 from surefair.names import one_of
 from surefair.splitting import Rows, sides
 
@@ -140,6 +140,42 @@ class Intake:
         for one in packed["bad"]:
             self.own.add(one["reason"])
             self.bad.add(one["reason"], one["count"], one["first"])
+
+
+def columns_to_read(settings: Settings, schema: pa.Schema) -> list[str]:
+    """Columns to read, in the order of the data."""
+    known = schema.names
+    named = {
+        "label": (settings.label,), "sensitive": settings.sensitive, "features": settings.features or (),
+        "drop": settings.drop, "weights": (settings.weights,), "split_by": (settings.split_by,),
+    }  # fmt: skip
+    for what, names in named.items():
+        for name in names:
+            if name is not None:
+                _check_header(name, known)
+                kind = schema.field(one_of(name, known, f"column for {what}")).type
+                if what not in ("features", "drop") and not _serves(kind, what):
+                    raise ValueError(f"Column {name!r} is of type {kind}, which cannot serve for {what}. Convert it.")
+    needed = {name for what, names in named.items() if what != "drop" for name in names}
+    if settings.features is None:
+        needed |= {*known} - {*settings.drop}
+    return [name for name in known if name in needed]
+
+
+def _check_header(name: str, known: Sequence[str]) -> None:
+    """Refuse a name that is not there with a hint, where the others look like a row rather than a header."""
+    if name not in known and any(in_order(word)[0] is False for word in known):
+        raise ValueError(
+            f"There is no column {name!r}. The first line reads {', '.join(map(repr, known[:6]))} and so on: if the "
+            "file has no header, give the names of its columns (names, --names)."
+        )
+
+
+def _serves(kind: pa.DataType, what: str) -> bool:
+    """Whether a column of this type has values to compare, or as weights numbers."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    dated = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+    return is_text(kind) or is_number(kind) or (what != "weights" and dated)
 
 
 def in_order(word: str) -> tuple[bool, float, str]:

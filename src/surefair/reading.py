@@ -69,7 +69,6 @@ class Piece(NamedTuple):
     row_groups: tuple[int, ...]
     first: int  # number of its first row in its file
     before: int  # rows in the files before
-    n_rows: int
 
     def tables(self, size: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Tables of `size` rows each, the last one of those that are left."""
@@ -340,8 +339,8 @@ class _ColumnarFiles(_Files):
                 groups.append(i)
                 room -= length
                 if room <= 0 or i + 1 == len(lengths):
-                    first, n_rows = sum(lengths[: groups[0]]), sum(lengths[groups[0] : i + 1])
-                    found[-1].append(Piece(path, name, keys, tuple(groups), first, before, n_rows))
+                    first = sum(lengths[: groups[0]])
+                    found[-1].append(Piece(path, name, keys, tuple(groups), first, before))
                     groups = []
                 if room <= 0:
                     found.append([])

@@ -1,9 +1,9 @@
 """An audit in shards: what a worker does with its part of the rows. Everything it sends back is small, and adds.
 
-Rows are read twice. In the first pass every worker trains both models on its shard, from the same start and with
-multipliers of its own; merged in the order of the shards they are the models of the audit. In the second, workers count
-the decisions of those models on the rows held out. What comes out depends on the data and on where they are cut, not on
-the engine nor on the number of workers.
+Rows are read twice, and files once more for their checksums. In the first pass every worker trains both models on its
+shard, from the same start and with multipliers of its own; merged in the order of the shards they are the models of the
+audit. In the second, workers count the decisions of those models on the rows held out. What comes out depends on the
+data and on where they are cut, not on the engine nor on the number of workers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefair.archives import Arrays, archived, changed, read_archive
+from surefair.archives import Arrays, archived, changed, prefixed, read_archive, under
 from surefair.checkpoints import pack, unpack
 from surefair.distributed import shard_seed
 from surefair.estimators import FairClassifier
-from surefair.evaluations import Evaluation, under
+from surefair.evaluations import Evaluation, tallied
 from surefair.intake import Intake
 from surefair.intervals import SOURCES
 from surefair.reading import DataFile, Piece
@@ -126,7 +126,7 @@ def train(plan: Plan, shard: Shard) -> bytes:
     arrays: Arrays = {}
     for name, clf in models.items():
         meta["models"][name], parts = pack(clf)
-        arrays |= {f"{name}/{part}": array for part, array in changed(parts, plan.models[name][1]).items()}
+        arrays |= prefixed(name, changed(parts, plan.models[name][1]))
     return archived(FORMAT, VERSION, meta, arrays)
 
 
@@ -144,12 +144,8 @@ def evaluate(plan: Plan, shard: Shard) -> bytes:
     models, intake = plan.classifiers(), plan.begin(shard)
 
     def counted(rows: Rows) -> Evaluation:
-        groups = dict(zip(intake.settings.sensitive, rows.groups, strict=True))
-        tallies = [
-            clf.tally(rows.X, rows.y, sensitive_features=groups, sources=tuple(SOURCES), sample_weight=rows.weight)
-            for clf in models.values()
-        ]
-        return Evaluation.of(models, rows, tallies)
+        sensitive = intake.settings.sensitive
+        return Evaluation.of(models, rows, [tallied(clf, rows, sensitive, [*SOURCES]) for clf in models.values()])
 
     return archived(FORMAT, VERSION, *reduce(add, map(counted, _held_out(plan, shard, intake))).pack())
 
@@ -180,13 +176,8 @@ def digest(path: Path) -> bytes:
 
 def learn(clf: FairClassifier, rows: Rows, sensitive: tuple[str, ...]) -> None:
     """Train a model on rows."""
-    groups = dict(zip(sensitive, rows.groups, strict=True))
+    groups = rows.by_column(sensitive)
     clf.partial_fit(rows.X, rows.y, sensitive_features=groups, classes=[False, True], sample_weight=rows.weight)
-
-
-def told(message: Warning | str) -> str:
-    """Write what was warned of with its name."""
-    return f"{type(message).__name__}: {message}"
 
 
 def _received(found: bytes) -> tuple[dict[str, Any], Arrays]:

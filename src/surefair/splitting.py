@@ -39,6 +39,10 @@ class Rows(NamedTuple):
         """Number of rows."""
         return len(self.y)
 
+    def by_column(self, sensitive: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Groups of each sensitive column, by its name."""
+        return dict(zip(sensitive, self.groups, strict=True))
+
     def part(self, rows: Any) -> Rows:
         """Some of the rows."""
         return Rows(self.X[rows], self.y[rows], self.groups[:, rows], self.weight[rows], self.side[rows])

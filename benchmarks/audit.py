@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from surefair.auditing import CHUNK, Running
-from surefair.audits import Settings
-from surefair.features import Features
-from surefair.reading import BadRows, open_source
+from surefair.audit.result import Settings
+from surefair.audit.run import CHUNK, Running
+from surefair.tables.encoder import Features
+from surefair.tables.source import BadRows, open_source
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 NUMBERS, WORDS, GROUP = 15, 3, 250_000

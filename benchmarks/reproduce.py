@@ -24,11 +24,11 @@ from unittest.mock import patch
 import numpy as np
 from work import CORES, RESULTS, cores, keep, machine, seconds, show
 
-from surefair import covariances
 from surefair.diagnostics import Diagnostic
 from surefair.experiments import experiments
 from surefair.experiments._study import begin, repeat, trained
 from surefair.experiments._table import PRESETS
+from surefair.learners import trace as covariances
 
 ROWS, REPETITIONS = 300, 3  # that are timed
 JOBS = 2  # of the whole

@@ -30,8 +30,8 @@ from threadpoolctl import threadpool_limits
 from work import RESULTS, Call, Work, console, cores, dense_rows, keep, medians, seconds, show
 
 import surefair as sf
-from surefair.distributed import fit_replicates, fit_shards
-from surefair.schedules import AUTO
+from surefair.learners.schedules import AUTO
+from surefair.parallel.blocks import fit_replicates, fit_shards
 
 ROUNDS = 5
 MANY = Work("many replicates", "demographic_parity", d=20, replicates=1_000, constraint_rows=1_000, rows=200_000)

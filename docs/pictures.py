@@ -18,9 +18,9 @@ from pathlib import Path
 from rich.console import Console
 
 import surefair as sf
+from surefair.audit.report import write_report
 from surefair.cli._auditing import tell
 from surefair.datasets._files import here
-from surefair.report import write_report
 
 RESULTS = Path(__file__).parent / "results"
 NAMES = (

@@ -28,7 +28,7 @@ import results
 from spread import data_folder
 
 import surefair as sf
-from surefair.scoring import binomial_limits
+from surefair.inference.scoring import binomial_limits
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

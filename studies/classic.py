@@ -34,9 +34,10 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import surefair as sf
-from surefair import covariances, fits
-from surefair.intervals import limits
-from surefair.scoring import binomial_limits
+from surefair.inference.interval import limits
+from surefair.inference.scoring import binomial_limits
+from surefair.learners import trace as covariances
+from surefair.training import model as fits
 
 N, LEVEL, BOUNDS = 100_000, 0.95, (0.93, 0.97)
 REPLICATES = {"basic": 200, "plug_in": 0, "random_scaling": 0, "cheap": 5}  # that each method needs

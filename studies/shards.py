@@ -41,9 +41,9 @@ from scipy.stats import chi2
 
 import surefair as sf
 from surefair.calibration import Calibration
-from surefair.distributed import fit_shards
-from surefair.schedules import AUTO
-from surefair.scoring import binomial_limits
+from surefair.inference.scoring import binomial_limits
+from surefair.learners.schedules import AUTO
+from surefair.parallel.blocks import fit_shards
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

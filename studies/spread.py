@@ -22,9 +22,9 @@ import numpy as np
 import results
 
 import surefair as sf
-from surefair import doubts
-from surefair.counts import count
-from surefair.intervals import rates_of
+from surefair.inference.counts import count
+from surefair.inference.interval import rates_of
+from surefair.training import checks as doubts
 
 N_CONSTRAINT, N_EVALUATION = 1_000, 20_000
 

@@ -6,25 +6,57 @@ into confidence intervals for their unfairness and their coefficients.
 
 import importlib
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` finds the same names
     from surefair import criteria as criteria
-    from surefair import datasets, scoring, theory
+    from surefair import datasets as datasets
     from surefair import diagnostics as diagnostics
-    from surefair import distributed as distributed
+    from surefair import parallel as parallel
     from surefair import plotting as plotting
-    from surefair.auditing import audit, resume
-    from surefair.audits import Audit
+    from surefair.audit.result import Audit
+    from surefair.audit.run import audit, resume
     from surefair.calibration import Calibration, calibrate
-    from surefair.checkpoints import load, save
+    from surefair.classifier import FairClassifier
     from surefair.criteria import CRITERIA, Criterion
-    from surefair.estimators import FairClassifier
-    from surefair.intervals import Interval, fairness_interval
-    from surefair.schedules import PolynomialDecay
-    from surefair.scoring import mean_interval_score, wasserstein2
+    from surefair.inference import scoring as scoring
+    from surefair.inference import theory as theory
+    from surefair.inference.interval import Interval, fairness_interval
+    from surefair.inference.scoring import mean_interval_score, wasserstein2
+    from surefair.learners.schedules import PolynomialDecay
+    from surefair.storage.checkpoints import load, save
 
 __version__ = "0.1.0.dev0"
+
+# Where each public name is. A module is imported when one of its names is first used: scikit-learn, SciPy, pandas and
+# numba together take more than a second, and `surefair --help` needs none of them.
+_HOME = {
+    "Audit": "surefair.audit.result",
+    "CRITERIA": "surefair.criteria",
+    "Calibration": "surefair.calibration",
+    "Criterion": "surefair.criteria",
+    "FairClassifier": "surefair.classifier",
+    "Interval": "surefair.inference.interval",
+    "PolynomialDecay": "surefair.learners.schedules",
+    "audit": "surefair.audit.run",
+    "calibrate": "surefair.calibration",
+    "fairness_interval": "surefair.inference.interval",
+    "load": "surefair.storage.checkpoints",
+    "mean_interval_score": "surefair.inference.scoring",
+    "resume": "surefair.audit.run",
+    "save": "surefair.storage.checkpoints",
+    "wasserstein2": "surefair.inference.scoring",
+}
+_MODULES = {
+    "criteria": "surefair.criteria",
+    "datasets": "surefair.datasets",
+    "diagnostics": "surefair.diagnostics",
+    "parallel": "surefair.parallel",
+    "plotting": "surefair.plotting",
+    "scoring": "surefair.inference.scoring",
+    "theory": "surefair.inference.theory",
+}
 
 __all__ = [
     "CRITERIA",
@@ -36,10 +68,14 @@ __all__ = [
     "PolynomialDecay",
     "audit",
     "calibrate",
+    "criteria",
     "datasets",
+    "diagnostics",
     "fairness_interval",
     "load",
     "mean_interval_score",
+    "parallel",
+    "plotting",
     "resume",
     "save",
     "scoring",
@@ -47,45 +83,29 @@ __all__ = [
     "wasserstein2",
 ]
 
-# Where each name is. A module is imported when one of its names is first asked for: scikit-learn, SciPy, pandas and
-# numba together take more than a second, and `surefair --help` needs none of them.
-_HOME = {
-    "Audit": "surefair.audits",
-    "CRITERIA": "surefair.criteria",
-    "Calibration": "surefair.calibration",
-    "Criterion": "surefair.criteria",
-    "FairClassifier": "surefair.estimators",
-    "Interval": "surefair.intervals",
-    "PolynomialDecay": "surefair.schedules",
-    "audit": "surefair.auditing",
-    "calibrate": "surefair.calibration",
-    "fairness_interval": "surefair.intervals",
-    "load": "surefair.checkpoints",
-    "mean_interval_score": "surefair.scoring",
-    "resume": "surefair.auditing",
-    "save": "surefair.checkpoints",
-    "wasserstein2": "surefair.scoring",
-}
-_MODULES = {
-    "criteria",
-    "datasets",
-    "diagnostics",
-    "distributed",
-    "plotting",
-    "scoring",
-    "theory",
-}  # sf.theory and so on
 
-if not TYPE_CHECKING:  # a type checker that saw it would take any name for granted
+class _Surefair(ModuleType):
+    """The package itself: importing the folder ``surefair.audit`` must not hide the function ``surefair.audit``."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Surefair
+
+if not TYPE_CHECKING:  # a type checker that saw it would accept any name
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
-            return importlib.import_module(f"{__name__}.{name}")  # which sets the attribute, too
-        if name not in _HOME:
+            value = importlib.import_module(_MODULES[name])
+        elif name in _HOME:
+            value = getattr(importlib.import_module(_HOME[name]), name)
+        else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-        value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)  # at hand from now on
+        globals()[name] = value  # found at once the next time
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*globals(), *__all__})

@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 import surefair as sf
-from surefair import auditing, shards
+from surefair.audit import run as auditing
 from surefair.cli import main
+from surefair.parallel import shards
 
 ASKED = {"label": "hired", "sensitive": ["sex", "region"], "weights": "weight", "shard_rows": 1_500, "margin": 0.3}
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import surefair as sf
-from surefair import distributed
 from surefair.diagnostics import LateGroup
-from surefair.distributed import fit_partitions, fit_replicates, fit_replicates_stream, fit_shards
+from surefair.parallel import blocks as distributed
+from surefair.parallel.blocks import fit_partitions, fit_replicates, fit_replicates_stream, fit_shards
 
 FEATURES = ["a", "b", "c"]
 ROLES = {"label": "hired", "sensitive": "sex", "features": FEATURES}

@@ -19,9 +19,9 @@ from scipy.sparse import csr_matrix, issparse
 from surefair.criteria import CRITERIA, Criterion, Members, Slabs, SoftRatePenalty
 from surefair.kernels import TILE
 from surefair.learners import Settings, learner_for
+from surefair.learners.multipliers import LAWS, SIGNED_LAWS, Multipliers
+from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES, Loss
-from surefair.multipliers import LAWS, SIGNED_LAWS, Multipliers
-from surefair.schedules import PolynomialDecay
 
 SIZES = [(2,), (3,), (5,), (2, 3)]  # groups in each sensitive column
 COLUMNS = sorted({1, 2, 33, TILE - 1, TILE, TILE + 1, 128, 151})  # the fit and its replicates, across a tile's edge

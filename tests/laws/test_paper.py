@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import surefair as sf
 from surefair.criteria import Slabs
+from surefair.learners.multipliers import Multipliers
 from surefair.losses import LOSSES
-from surefair.multipliers import Multipliers
 
 PUBLISHED = {"sizes": (2,), "sparse": False, "weighted": False, "sharpness": None}  # what the paper has
 DECISION = {"log_loss": np.array([1.0]), "squared_error": np.array([1.0, -1.0])}  # δ(x) = DECISION · Θ x

@@ -14,9 +14,9 @@ from surefair import kernels
 from surefair.criteria import CRITERIA, Slabs
 from surefair.learners import Settings
 from surefair.learners.dual_averaging import DualAveraging, Faces
+from surefair.learners.multipliers import Multipliers
+from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES
-from surefair.multipliers import Multipliers
-from surefair.schedules import PolynomialDecay
 
 ROUNDING = 1e-12
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from surefair.criteria import CRITERIA, SoftRatePenalty
 from surefair.kernels import FOLD
 from surefair.learners import LEARNERS, learner_for
-from surefair.schedules import PolynomialDecay
+from surefair.learners.schedules import PolynomialDecay
 
 ROUNDING = 1e-10
 SOFT = [criterion for criterion in CRITERIA.values() if criterion.form is SoftRatePenalty]

@@ -16,8 +16,8 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from surefair.auditing import Running
-    from surefair.audits import Audit
+    from surefair.audit.result import Audit
+    from surefair.audit.run import Running
 
 EXIT_CODES = {None: 0, "within margin": 0, "violates margin": 3, "not enough evidence": 4}
 STOPPED = 130  # as of any program that Ctrl-C ends
@@ -75,7 +75,7 @@ def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint
     """Run to the end or to Ctrl-C, show and write what was found, and exit with the verdict's code."""
     from rich.console import Console
 
-    from surefair.report import write_report
+    from surefair.audit.report import write_report
 
     if work.jobs == 0:
         raise click.UsageError("--jobs is a number of threads, or -1 for one on every core; received 0.")
@@ -146,7 +146,7 @@ def tell(found: Audit, console: Console, verbose: bool = False, quiet: bool = Fa
     from rich.markup import escape
     from rich.table import Table
 
-    from surefair.report.texts import shown as visible
+    from surefair.audit.report.texts import shown as visible
 
     if quiet:
         console.print(found.verdict or found.sentence, highlight=False, markup=False)
@@ -198,7 +198,7 @@ def _tell_more(found: Audit, console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from surefair.report.texts import shown as visible
+    from surefair.audit.report.texts import shown as visible
 
     for title, rows in (("Groups", found.groups), ("Columns", found.columns)):
         table = Table(title=title)

@@ -93,8 +93,8 @@ def command(
     are trained in one pass, one held to the criterion and one not, and measured on rows held out: a table here, and in
     the folder OUT audit.json and report.html.
     """
-    from surefair.auditing import Running, check_engine
-    from surefair.audits import Settings
+    from surefair.audit.result import Settings
+    from surefair.audit.run import Running, check_engine
 
     with failures_told():
         asked = Settings(

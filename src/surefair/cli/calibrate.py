@@ -79,7 +79,7 @@ def command(
     from rich.table import Table
 
     from surefair.calibration import calibrate
-    from surefair.estimators import FairClassifier
+    from surefair.classifier import FairClassifier
 
     if jobs == 0:
         raise click.UsageError("--jobs is a number of processes, or -1 for one on every core; received 0.")

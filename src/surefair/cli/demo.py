@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 if TYPE_CHECKING:
-    from surefair.intervals import Interval
+    from surefair.inference.interval import Interval
 
 BATCH = 2_000
 MODELS = {"unconstrained": None, "constrained": "demographic_parity"}
@@ -34,10 +34,10 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from surefair.classifier import FairClassifier
     from surefair.datasets import SyntheticDI
     from surefair.diagnostics import Diagnostic
-    from surefair.estimators import FairClassifier
-    from surefair.intervals import SOURCES
+    from surefair.inference.interval import SOURCES
     from surefair.progress import progress_bar
 
     warnings.filterwarnings("ignore", category=Diagnostic)  # unconstrained, these labels are told almost without error

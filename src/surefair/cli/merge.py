@@ -21,7 +21,7 @@ def command(checkpoints: tuple[Path, ...], out: Path) -> None:
     if len(checkpoints) < 2:
         raise click.UsageError(f"Merging takes two files at least; received {checkpoints[0]}.")
 
-    from surefair.checkpoints import load, save
+    from surefair.storage.checkpoints import load, save
 
     merged, name = None, checkpoints[0]
     try:

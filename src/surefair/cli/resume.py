@@ -17,7 +17,7 @@ from surefair.cli._auditing import Work, conclude, failures_told, work_options
 @work_options
 def command(checkpoint: Path, data: str | None, work: Work) -> None:
     """Go on with an audit from the folder of its checkpoints, to the very result it would have had."""
-    from surefair.auditing import Running
+    from surefair.audit.run import Running
 
     with failures_told():
         work.out.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair.criteria._forms import Form, Members
-from surefair.streams import FloatArray
+from surefair.rows.arrays import FloatArray
 
 Cells = tuple[tuple[int, int], ...]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.special import expit
 
-from surefair.streams import FloatArray, is_sparse
+from surefair.rows.arrays import FloatArray, is_sparse
 
 if TYPE_CHECKING:
     from surefair.criteria._criterion import Rate

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from surefair.streams import Column, same_length
+from surefair.rows.arrays import Column, same_length
 
 
 @dataclass(frozen=True, eq=False)

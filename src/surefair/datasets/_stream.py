@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from surefair.datasets._dataset import Dataset
-from surefair.streams import Batch, FloatArray
+from surefair.rows.arrays import Batch, FloatArray
 
 BLOCK = 4096
 FEATURE_NAMES = ("x1", "x2")

@@ -20,7 +20,7 @@ import pandas as pd
 
 from surefair.datasets._dataset import About, Dataset, standardise
 from surefair.datasets._files import find
-from surefair.streams import as_column
+from surefair.rows.arrays import as_column
 
 NUMBERS = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
 COLUMNS = [

@@ -19,7 +19,7 @@ import pandas as pd
 
 from surefair.datasets._dataset import About, Dataset, standardise
 from surefair.datasets._files import find
-from surefair.streams import as_column
+from surefair.rows.arrays import as_column
 
 STAGES = (
     "days_b_screening_arrest.notna()",

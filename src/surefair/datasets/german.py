@@ -24,7 +24,7 @@ import pandas as pd
 
 from surefair.datasets._dataset import About, Dataset, standardise
 from surefair.datasets._files import find
-from surefair.streams import as_column
+from surefair.rows.arrays import as_column
 
 NUMBERS = ["duration", "amount", "installment-rate", "residence", "age", "credits", "dependants"]
 COLUMNS = [

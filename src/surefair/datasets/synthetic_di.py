@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from surefair.datasets._dataset import About, Dataset
 from surefair.datasets._stream import Rows, Stream, gaussian
-from surefair.streams import FloatArray
+from surefair.rows.arrays import FloatArray
 
 # First y = -1, then y = +1.
 MEAN = np.array([[-1.5, -1.5], [1.5, 1.5]])

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from surefair.scoring import binomial_limits
+from surefair.inference.scoring import binomial_limits
 
 LEVEL, BOUNDS = 0.95, (0.93, 0.97)
 RULES = """\

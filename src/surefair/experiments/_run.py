@@ -16,7 +16,7 @@ from surefair.engines.local import called
 from surefair.experiments._experiment import Experiment, Result
 from surefair.experiments._study import Study, begin
 from surefair.experiments._table import PRESETS
-from surefair.files import written_whole
+from surefair.storage.atomic import written_whole
 
 CHUNK = 5  # repetitions that are kept at a time
 

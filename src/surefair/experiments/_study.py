@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefair import datasets, theory
-from surefair.counts import count
+from surefair import datasets
+from surefair.classifier import FairClassifier
 from surefair.criteria import get_criterion
-from surefair.estimators import FairClassifier
 from surefair.experiments._table import TABLE, TITLES, Preset, Setup
-from surefair.intervals import rates_of
-from surefair.streams import FloatArray
+from surefair.inference import theory
+from surefair.inference.counts import count
+from surefair.inference.interval import rates_of
+from surefair.rows.arrays import FloatArray
 
 POPULATION = 100_000  # rows of a synthetic stream
 LOOKS, NAMED = 16, 1_000  # looks along the stream, and one that the paper names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from surefair.schedules import PolynomialDecay
+from surefair.learners.schedules import PolynomialDecay
 
 LOSSES = ("log_loss", "squared_error")
 TITLES = {

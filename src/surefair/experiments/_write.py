@@ -12,8 +12,8 @@ from surefair.experiments._experiment import Experiment, Result
 from surefair.experiments._rules import RULES, answer
 from surefair.experiments._run import digest
 from surefair.experiments._table import PRESETS, TABLE
-from surefair.files import written_whole
 from surefair.plotting import save
+from surefair.storage.atomic import written_whole
 
 SHOWN = 4  # looks in the tables of the page; the JSON has them all
 HEAD = """# The paper's experiments

@@ -16,9 +16,9 @@ import numpy as np
 from surefair.experiments._experiment import Claim, Experiment, Result
 from surefair.experiments._rules import plus
 from surefair.experiments._study import Study
+from surefair.inference.theory import optimum
 from surefair.plotting import COLOURS, LEGEND, panels
-from surefair.streams import FloatArray
-from surefair.theory import optimum
+from surefair.rows.arrays import FloatArray
 
 PRINTED = 0.0005  # what rounding may have added to their figures, printed to three digits
 MODELS = ("unconstrained", "unconstrained, exact", "constrained")

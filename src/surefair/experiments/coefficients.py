@@ -12,7 +12,7 @@ from surefair.experiments._experiment import Claim, Experiment, Result
 from surefair.experiments._rules import covers, plus, share_error
 from surefair.experiments._study import Study, names_of, shares, trained
 from surefair.plotting import CoefficientDisplay
-from surefair.streams import FloatArray
+from surefair.rows.arrays import FloatArray
 
 
 class Coefficients(NamedTuple):

@@ -12,9 +12,9 @@ from surefair.experiments._experiment import Claim, Experiment, Result
 from surefair.experiments._rules import LEVEL, covers, falls, plus, share_error
 from surefair.experiments._study import NAMED, REFERENCES, Outcome, Study, repeat, shares
 from surefair.experiments._table import LOSSES, TABLE, TITLES
+from surefair.inference.scoring import binomial_limits, wasserstein2
 from surefair.plotting import COLOURS, LEGEND, draw_band, draw_density, panels
-from surefair.scoring import binomial_limits, wasserstein2
-from surefair.streams import FloatArray
+from surefair.rows.arrays import FloatArray
 
 BANDS = dict(zip(("training", "retraining"), COLOURS[2:], strict=True))
 

@@ -15,7 +15,7 @@ from surefair.experiments._experiment import Claim, Experiment, Result
 from surefair.experiments._rules import plus
 from surefair.experiments._study import Outcome, Study, repeat
 from surefair.plotting import COLOURS, LEGEND, panels
-from surefair.streams import FloatArray
+from surefair.rows.arrays import FloatArray
 
 SHOWN = ("rows", "unfairness", "unfairness_error", "unfairness_975", "unfairness_975_error")
 ALSO = (

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from surefair.criteria import Form
 from surefair.learners._settings import Settings
-from surefair.streams import FloatArray
+from surefair.rows.arrays import FloatArray
 
 __all__ = ["LEARNERS", "Learner", "Settings", "learner_for"]
 
@@ -52,7 +52,8 @@ LEARNERS: dict[tuple[type[Form], bool], Any] = {
     form: learner
     for found in pkgutil.iter_modules(__path__)
     if not found.name.startswith("_")
-    for learner in [importlib.import_module(f"{__name__}.{found.name}").LEARNER]
+    for learner in [getattr(importlib.import_module(f"{__name__}.{found.name}"), "LEARNER", None)]
+    if learner is not None
     for form in learner.FORMS
 }
 """Learners by the form of constraint they obey, and whether rows are sparse."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from surefair import kernels
+from surefair.learners.multipliers import Multipliers
+from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import Loss
-from surefair.multipliers import Multipliers
-from surefair.schedules import PolynomialDecay
-from surefair.streams import FloatArray, is_sparse
+from surefair.rows.arrays import FloatArray, is_sparse
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,11 +31,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from surefair import covariances, kernels
+from surefair import kernels
 from surefair.criteria import Slabs
+from surefair.learners import trace as covariances
 from surefair.learners._settings import Settings, own
-from surefair.multipliers import LAWS
-from surefair.streams import FloatArray, is_sparse
+from surefair.learners.multipliers import LAWS
+from surefair.rows.arrays import FloatArray, is_sparse
 
 FEATURES = 2**10  # features whose coefficients are put together at a time, in the cache
 PARALLEL = 1e-7  # sine of the angle below which two slabs have the same direction
@@ -93,8 +94,8 @@ class DualAveraging:
     Examples
     --------
     >>> from surefair.losses import LOSSES
-    >>> from surefair.multipliers import Multipliers
-    >>> from surefair.schedules import PolynomialDecay
+    >>> from surefair.learners.multipliers import Multipliers
+    >>> from surefair.learners.schedules import PolynomialDecay
     >>> learner = DualAveraging(
     ...     Settings(LOSSES["log_loss"], 1e-4, 0.0, 0.0, None, PolynomialDecay(1.0, 0.6), Multipliers("two_point", 0),
     ...              start=np.zeros(2), robust=False),

@@ -28,11 +28,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefair import covariances, kernels
+from surefair import kernels
 from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, linearise, on_grid
+from surefair.learners import trace as covariances
 from surefair.learners._settings import Settings, own
-from surefair.multipliers import LAWS
-from surefair.streams import FloatArray
+from surefair.learners.multipliers import LAWS
+from surefair.rows.arrays import FloatArray
 
 
 class SGDState(NamedTuple):
@@ -51,8 +52,8 @@ class PenalisedSGD:
     Examples
     --------
     >>> from surefair.losses import LOSSES
-    >>> from surefair.multipliers import Multipliers
-    >>> from surefair.schedules import PolynomialDecay
+    >>> from surefair.learners.multipliers import Multipliers
+    >>> from surefair.learners.schedules import PolynomialDecay
     >>> X, y = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]]), np.array([1.0, -1.0, 1.0])
     >>> learner = PenalisedSGD(
     ...     Settings(LOSSES["log_loss"], 1e-4, 0.0, 2.0, None, PolynomialDecay(1.0, 0.6), Multipliers("two_point", 0),

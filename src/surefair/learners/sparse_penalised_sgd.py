@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csc_matrix
 
-from surefair import covariances, kernels
+from surefair import kernels
 from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, grid_for
+from surefair.learners import trace as covariances
 from surefair.learners._settings import Settings, own
+from surefair.learners.multipliers import LAWS
 from surefair.learners.penalised_sgd import PenalisedSGD, SGDState
-from surefair.multipliers import LAWS
-from surefair.streams import FloatArray
+from surefair.rows.arrays import FloatArray
 
 
 class SparseSGDState(NamedTuple):
@@ -44,8 +45,8 @@ class SparsePenalisedSGD:
     --------
     >>> from scipy.sparse import csr_matrix
     >>> from surefair.losses import LOSSES
-    >>> from surefair.multipliers import Multipliers
-    >>> from surefair.schedules import PolynomialDecay
+    >>> from surefair.learners.multipliers import Multipliers
+    >>> from surefair.learners.schedules import PolynomialDecay
     >>> X, y = np.array([[1.0, 2.0], [0.5, -1.0], [2.0, 0.0]]), np.array([1.0, -1.0, 1.0])
     >>> learner = SparsePenalisedSGD(
     ...     Settings(LOSSES["log_loss"], 1e-4, 0.0, 2.0, None, PolynomialDecay(1.0, 0.6), Multipliers("two_point", 0),

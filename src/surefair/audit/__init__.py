@@ -1,0 +1,1 @@
+"""Audits: from a file to a finding, a JSON file and a page."""

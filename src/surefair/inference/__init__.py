@@ -1,0 +1,1 @@
+"""From a model, or from decisions, and evaluation rows to an interval."""

@@ -1,0 +1,160 @@
+"""Counts of group × truth × decision, for the fit and each replicate. Counts of two sets of rows add.
+
+Groups of several sensitive columns are numbered through, and each row counts once in every column.
+
+>>> X, theta = np.array([[1.0], [-1.0], [2.0]]), np.array([[1.0, -1.0]])
+>>> counts = count(theta, X, truth=np.array([1, 0, 0]), codes=np.array([[0], [0], [1]]), sizes=(2,))
+>>> counts.rows[0].tolist()
+[[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 0.0]]]
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from surefair import kernels
+from surefair.rows.arrays import FloatArray, is_sparse
+
+BLOCK = 2**20
+"""Margins of sparse rows that are held in memory at a time."""
+
+
+class Counts(NamedTuple):
+    """Rows of each group, truth and decision: arrays of shape (..., groups, 2, 2). Without sample weights all equal."""
+
+    rows: FloatArray  # number of rows
+    weight: FloatArray  # sum of their weights
+    square: FloatArray  # sum of their squared weights
+
+    def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
+        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def of(self, models: int | slice) -> Counts:
+        """Counts of some of the models, along the first axis."""
+        return Counts(*(table[models] for table in self))
+
+
+def count(
+    theta: FloatArray,
+    X: Any,
+    truth: NDArray[np.integer],
+    codes: NDArray[np.integer],
+    sizes: tuple[int, ...],
+    weight: FloatArray | None = None,
+    n_threads: int = 1,
+) -> Counts:
+    """Count decisions xᵀθ > 0 by group and truth.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (D, R) or (D + 1, R)
+        One column per model; the last of D + 1 rows are intercepts.
+    X : ndarray or sparse matrix of shape (n_rows, D)
+    truth : ndarray of shape (n_rows,)
+        0 or 1.
+    codes : ndarray of shape (n_rows, columns)
+        Group of each row in each sensitive column.
+    sizes : tuple of int
+        Number of groups in each column.
+    weight : ndarray of shape (n_rows,), optional
+        Sample weights.
+    n_threads : int
+        Among which the models are shared out; sparse rows are counted by one.
+
+    Returns
+    -------
+    Counts
+        Arrays of shape (R, groups, 2, 2).
+    """
+    cell = 2 * _numbered(codes, sizes) + np.asarray(truth, dtype=np.int64)[:, None]
+    kinds, n_cells = _kinds(weight), 2 * sum(sizes)
+    if is_sparse(X):
+        total, positive = _add_sparse(X, theta, cell, kinds, n_cells)
+    else:
+        total, positive = _total(cell, kinds, n_cells), _add_dense(X, theta, cell, kinds, n_cells, n_threads)
+    both = np.stack([total[..., None] - positive, positive], axis=-1)  # (kind, cell, R, decision)
+    return _counts(np.moveaxis(both.reshape(len(both), sum(sizes), 2, theta.shape[1], 2), 3, 1))
+
+
+def count_decisions(
+    decision: NDArray[np.integer],
+    truth: NDArray[np.integer],
+    codes: NDArray[np.integer],
+    sizes: tuple[int, ...],
+    weight: FloatArray | None = None,
+) -> Counts:
+    """Count given decisions; arrays of shape (groups, 2, 2).
+
+    Examples
+    --------
+    >>> count_decisions(np.array([1, 0]), np.array([1, 1]), np.array([[0], [1]]), sizes=(2,)).rows.tolist()
+    [[[0.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [1.0, 0.0]]]
+    """
+    cell = 4 * _numbered(codes, sizes) + (2 * np.asarray(truth) + np.asarray(decision))[:, None]
+    total = _total(cell, _kinds(weight), 4 * sum(sizes))
+    return _counts(total.reshape(len(total), sum(sizes), 2, 2))
+
+
+def _numbered(codes: NDArray[np.integer], sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Group of each row in each column, numbered through all columns."""
+    return np.asarray(codes + np.cumsum([0, *sizes[:-1]]), dtype=np.int64)
+
+
+def _kinds(weight: FloatArray | None) -> tuple[FloatArray, ...]:
+    """What is added up besides the number of rows."""
+    return () if weight is None else (weight, weight**2)
+
+
+def _counts(tables: FloatArray) -> Counts:
+    """Counts of tables (kinds, ...): all the same where there are no weights."""
+    return Counts(*tables) if len(tables) == 3 else Counts(*tables, *tables, *tables)
+
+
+def _total(cell: NDArray[np.int64], kinds: tuple[FloatArray, ...], n_cells: int) -> FloatArray:
+    """Rows of each cell, and sums of each kind of weight, added in the order of the rows: (1 + kinds, cells)."""
+    weights = (None, *(np.repeat(kind, cell.shape[1]) for kind in kinds))
+    return np.array([np.bincount(cell.ravel(), w, minlength=n_cells) for w in weights], dtype=np.float64)
+
+
+def _add_dense(
+    X: FloatArray,
+    theta: FloatArray,
+    cell: NDArray[np.int64],
+    kinds: tuple[FloatArray, ...],
+    n_cells: int,
+    n_threads: int,
+) -> FloatArray:
+    """Of the rows with positive decisions what ``_total`` is of all: (1 + kinds, cells, R).
+
+    Weights are added in the same order, so that the difference is 0 where no other row is, and never less.
+    """
+    D, R = theta.shape
+    models = np.zeros((R + -R % kernels.BLOCK, D + -D % kernels.BLOCK))
+    models[:R, :D] = theta.T
+    rows, sums = np.zeros((n_cells, R), dtype=np.int64), np.zeros((len(kinds), n_cells, R))
+    weight = np.stack(kinds, axis=1) if kinds else np.empty((len(cell), 0))
+    args = np.ascontiguousarray(X), models, cell, weight
+    kernels.on_threads(kernels.count_positive, args, (rows, sums), n_threads)
+    return np.concatenate([rows[None], sums])
+
+
+def _add_sparse(
+    X: Any, theta: FloatArray, cell: NDArray[np.int64], kinds: tuple[FloatArray, ...], n_cells: int
+) -> tuple[FloatArray, FloatArray]:
+    """Both of a sparse matrix, some rows at a time; a first model that accepts everyone gives the total."""
+    X, (n, C), D = X.tocsr(), cell.shape, X.shape[1]
+    both = np.zeros((1 + len(kinds), n_cells, 1 + theta.shape[1]))
+    step = max(1, BLOCK // both.shape[2])
+    for low in range(0, n, step):
+        part = slice(low, low + step)
+        margin = X[part] @ theta[:D] + theta[D:].sum(axis=0)
+        decision = np.hstack([np.ones((len(margin), 1)), margin > 0.0])
+        start = np.arange(0, C * len(margin) + 1, C)
+        for table, weight in zip(both, (np.ones(n), *kinds), strict=True):
+            values = np.repeat(weight[part], C), cell[part].ravel(), start
+            table += csr_array(values, shape=(len(margin), n_cells)).T @ decision
+    return both[..., 0], both[..., 1:]

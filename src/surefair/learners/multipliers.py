@@ -1,0 +1,129 @@
+"""Multipliers: the weight V of row k in replicate b, as a function of (seed, k, b) and nothing else.
+
+Every law has mean 1 and variance 1. The weights come from the counter-based generator Philox4x32-10 (Salmon, Moraes,
+Dror and Shaw, 2011): the row and the replicate are its counter, the seed its key. So any weight can be had at any time
+in any order, and batch sizes, threads, restarts and the number of replicates cannot change one of them. Column 0 is
+the fit itself, whose weight is always 1.
+
+This file is the plain specification; ``kernels`` draws the same weights in compiled code.
+
+>>> Multipliers("two_point", seed=0).draw(first_row=0, n_rows=2, n_columns=6)
+array([[1., 0., 2., 0., 2., 0.],
+       [1., 0., 2., 0., 0., 2.]])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefair.rows.arrays import FloatArray
+
+LAWS = {"two_point": 0, "uniform": 1, "exponential": 2, "normal": 3, "poisson": 4}
+"""Name of each law, and how the compiled kernels call it."""
+
+SIGNED_LAWS = frozenset({"uniform", "normal"})
+"""Laws that can be negative."""
+
+TRAINING, EVALUATION = 0, 1
+"""Purposes: different uses of one seed draw different numbers."""
+
+# P(Poisson(1) <= j) for j = 0, 1, ...: a uniform u is turned into the number of entries below it.
+POISSON_CDF: FloatArray = np.cumsum(np.exp(-1.0) / np.cumprod(np.r_[1.0, np.arange(1.0, 13.0)]))
+
+_MASK = np.uint64(0xFFFFFFFF)
+_ROUND_MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_KEY_INCREMENTS = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+
+
+def philox(counter: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Turn counters into 128 random bits each: Philox4x32-10.
+
+    Parameters
+    ----------
+    counter : ndarray of shape (..., 4)
+        Four 32-bit words, held in uint64.
+    seed : int
+        64-bit key.
+
+    Returns
+    -------
+    ndarray of shape (..., 4)
+        Four random 32-bit words, held in uint64.
+
+    Examples
+    --------
+    >>> [f"{word:08x}" for word in philox(np.zeros(4, dtype=np.uint64), seed=0)]
+    ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
+    """
+    x0, x1, x2, x3 = np.moveaxis(np.asarray(counter, dtype=np.uint64), -1, 0)
+    k0, k1 = np.uint64(seed) & _MASK, np.uint64(seed) >> np.uint64(32)
+    for _ in range(10):
+        a, b = x0 * _ROUND_MULTIPLIERS[0], x2 * _ROUND_MULTIPLIERS[1]
+        x0, x1, x2, x3 = (b >> np.uint64(32)) ^ x1 ^ k0, b & _MASK, (a >> np.uint64(32)) ^ x3 ^ k1, a & _MASK
+        k0, k1 = (k0 + _KEY_INCREMENTS[0]) & _MASK, (k1 + _KEY_INCREMENTS[1]) & _MASK
+    return np.stack([x0, x1, x2, x3], axis=-1)
+
+
+def random_words(seed: int, first_row: int, n_rows: int, n_blocks: int, purpose: int) -> NDArray[np.uint64]:
+    """Return four 32-bit words for each row and each block of columns, shape (n_rows, 4 · n_blocks)."""
+    rows = np.arange(first_row, first_row + n_rows, dtype=np.uint64)[:, None]
+    blocks = np.arange(n_blocks, dtype=np.uint64)[None, :]
+    counter = np.stack(np.broadcast_arrays(rows & _MASK, rows >> np.uint64(32), blocks, np.uint64(purpose)), axis=-1)
+    return philox(counter, seed).reshape(n_rows, 4 * n_blocks)
+
+
+def uniforms(seed: int, first_row: int, n_rows: int, n_columns: int, purpose: int) -> FloatArray:
+    """Uniform numbers in (0, 1), one per row and column: the middles of 2³² equal cells."""
+    words = random_words(seed, first_row, n_rows, -(-n_columns // 4), purpose)
+    return np.asarray((words[:, :n_columns] + 0.5) * 2.0**-32)
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """A law of weights with its seed.
+
+    Attributes
+    ----------
+    law : {"two_point", "uniform", "exponential", "normal", "poisson"}
+        0 or 2; U[1-√3, 1+√3]; Exp(1); N(1, 1); Poisson(1).
+    seed : int
+        64-bit key of the generator.
+    """
+
+    law: str
+    seed: int
+
+    def draw(self, first_row: int, n_rows: int, n_columns: int) -> FloatArray:
+        """Weights of rows ``first_row, ...`` in columns ``0, ..., n_columns - 1``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns)
+        """
+        if self.law == "two_point":
+            words = random_words(self.seed, first_row, n_rows, -(-n_columns // 128), TRAINING)
+            bits = words[:, :, None] >> np.arange(32, dtype=np.uint64) & np.uint64(1)
+            V = np.asarray(2.0 * bits.reshape(n_rows, -1)[:, :n_columns])
+        else:
+            # whole blocks of four columns, because a normal law needs its numbers in pairs
+            u = uniforms(self.seed, first_row, n_rows, -(-n_columns // 4) * 4, TRAINING)
+            V = _transform(self.law, u)[:, :n_columns]
+        V[:, 0] = 1.0
+        return V
+
+
+def _transform(law: str, u: FloatArray) -> FloatArray:
+    """Turn uniform numbers into weights of mean 1 and variance 1."""
+    if law == "uniform":
+        return np.asarray(1.0 + np.sqrt(12.0) * (u - 0.5))
+    if law == "exponential":
+        return -np.log(u)
+    if law == "poisson":
+        return np.searchsorted(POISSON_CDF, u).astype(np.float64)
+    radius, angle = np.sqrt(-2.0 * np.log(u[:, 0::2])), 2.0 * np.pi * u[:, 1::2]
+    V = np.empty_like(u)
+    V[:, 0::2], V[:, 1::2] = 1.0 + radius * np.cos(angle), 1.0 + radius * np.sin(angle)
+    return V

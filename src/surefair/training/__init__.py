@@ -1,0 +1,1 @@
+"""From a problem and rows to a model."""

@@ -1,0 +1,164 @@
+"""The report in a real browser: nothing is fetched, values show on pointing and by keyboard, and it prints."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from surefair.audit.report import texts, write_report
+from surefair.audit.result import Audit
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the dependency group 'test'")
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium or google-chrome on the path")
+MakeAudit = Callable[[str], Audit]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_report(browser: Any, make_audit: MakeAudit, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Open the report of an audit; in the end, nothing may have gone wrong and nothing may have been fetched."""
+    pages: list[Any] = []
+    wrong: list[str] = []
+    fetched: list[str] = []
+
+    def opened(shape: str = "two groups", width: int = 1100, **options: Any) -> Any:
+        path = tmp_path / "report.html"
+        write_report(make_audit(shape), path)
+        page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+        pages.append(page)
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: fetched.append(request.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+    assert wrong == []
+    assert all(url.startswith("file:") and url.endswith("/report.html") for url in fetched)
+
+
+def background(page: Any) -> str:
+    return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+
+@pytest.mark.parametrize("shape", ["two groups", "three columns", "thirty groups", "undefined", "many coefficients"])
+@pytest.mark.parametrize("width", [1100, 400])
+def test_all_charts_are_seen_and_nothing_is_wider_than_the_page(
+    open_report: Callable[..., Any], make_audit: MakeAudit, shape: str, width: int
+) -> None:
+    page, audit = open_report(shape, width), make_audit(shape)
+    wanted = len(texts.metrics(audit)) + len(texts.rates(audit)) + len(texts.paths(audit)) + 3
+    assert page.locator("svg.chart:visible").count() == wanted
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("shape", ["three columns", "ratios", "hostile", "many coefficients"])
+def test_no_label_is_cut_or_covers_the_marks(open_report: Callable[..., Any], shape: str) -> None:
+    page = open_report(shape)
+    assert page.evaluate("""() => {
+        const wrong = [];
+        for (const chart of document.querySelectorAll("svg.chart")) {
+            const box = chart.getBoundingClientRect();
+            const grid = [...chart.querySelectorAll(".mark rect.hit")].map(one => one.getBoundingClientRect().left);
+            for (const text of chart.querySelectorAll("text")) {
+                const one = text.getBoundingClientRect();
+                if (!one.width) continue;
+                if (one.left < box.left - 2 || one.right > box.right + 2) wrong.push(text.textContent);
+                if (text.matches(".label") && one.right > Math.min(...grid)) wrong.push(text.textContent);
+            }
+        }
+        return wrong;
+    }""") == []  # fmt: skip
+
+
+def test_pointing_at_a_mark_shows_its_value(open_report: Callable[..., Any]) -> None:
+    page = open_report()
+    tip, marks = page.locator("#tip"), page.locator(".mark:visible")
+    assert not tip.is_visible()
+    for i in (0, 9, marks.count() - 1):
+        mark = marks.nth(i)
+        mark.scroll_into_view_if_needed()
+        mark.locator(".dot").hover(force=True)
+        playwright.expect(tip).to_be_visible()
+        assert tip.text_content() == mark.get_attribute("data-tip")
+        box = tip.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 1100
+    page.locator("h1").hover()
+    playwright.expect(tip).to_be_hidden()
+
+
+def test_keyboard_reaches_marks(open_report: Callable[..., Any]) -> None:
+    page = open_report()
+    page.locator("nav a").last.focus()
+    page.keyboard.press("Tab")
+    first = page.locator(".mark").first.get_attribute("data-tip")
+    playwright.expect(page.locator("#tip")).to_be_visible()
+    assert page.locator("#tip").text_content() == first
+    page.keyboard.press("Tab")
+    assert page.locator("#tip").text_content() == page.locator(".mark").nth(1).get_attribute("data-tip")
+    page.keyboard.press("Escape")
+    playwright.expect(page.locator("#tip")).to_be_hidden()
+
+
+def test_without_script_marks_have_titles(open_report: Callable[..., Any]) -> None:
+    page = open_report(java_script_enabled=False)
+    assert page.locator(".mark > title").count() == page.locator(".mark").count() > 0
+
+
+def test_hostile_names_run_nothing(open_report: Callable[..., Any]) -> None:
+    page = open_report("hostile")
+    assert page.locator("script").count() == 1
+    for i in range(0, page.locator(".mark:visible").count(), 7):
+        page.locator(".mark:visible").nth(i).focus()
+    assert page.locator("#tip *").count() == 0  # text only
+
+
+def test_print(open_report: Callable[..., Any], tmp_path: Path) -> None:
+    page = open_report("many coefficients", color_scheme="dark")
+    page.locator(".mark").first.focus()
+    assert page.locator("#tip").is_visible()
+    page.emulate_media(media="print")
+    assert not page.locator("#tip").is_visible()
+    assert background(page) == "rgb(255, 255, 255)"
+    page.emulate_media(media="screen")
+    printed = page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) > 3
+    assert page.locator("details[open]").count() == 0  # as before
+
+
+def test_light_and_dark(open_report: Callable[..., Any], tmp_path: Path) -> None:
+    shades = {}
+    for scheme in ("light", "dark"):
+        page = open_report(color_scheme=scheme)
+        page.screenshot(path=tmp_path / f"{scheme}.png", full_page=True)
+        shades[scheme] = background(page)
+        assert (tmp_path / f"{scheme}.png").stat().st_size > 10_000
+    assert shades == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 26)"}
+
+
+def test_folded_tables_are_printed_without_script_too(open_report: Callable[..., Any]) -> None:
+    page = open_report(java_script_enabled=False)
+    table = page.locator("details table").first
+    assert not table.is_visible()
+    page.emulate_media(media="print")
+    assert table.bounding_box()["height"] > 100

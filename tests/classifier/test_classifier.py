@@ -1,0 +1,1039 @@
+"""FairClassifier: scikit-learn's own checks, then the laws of the boundary and of the stream.
+
+The same rows give the same bits however they are cut; a question changes nothing; a refusal changes nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from surefair import CRITERIA, FairClassifier, PolynomialDecay
+from surefair.criteria import Slabs, SquaredPenalty
+from surefair.datasets import SyntheticDM
+from surefair.diagnostics import TooFewReplicates
+from surefair.inference.interval import BOOTSTRAP_METHODS, METHODS, SOURCES, limits
+from surefair.inference.theory import optima
+from surefair.rows.arrays import Batch
+
+NAMES = ["x1", "x2"]
+STREAM = SyntheticDM(seed=0)  # both groups have negatives and positives, and are treated differently
+TRAIN, TEST, D_PRIME = STREAM.rows(0, 600), STREAM.rows(10**6, 400), STREAM.rows(2 * 10**6, 120)
+DECAY = PolynomialDecay(0.5, 0.6)
+VARIANTS = [(criterion, step_size) for criterion in [*CRITERIA, None] for step_size in ["auto", DECAY]]
+
+each_variant = pytest.mark.parametrize(
+    ("criterion", "step_size"), VARIANTS, ids=[f"{name}-{'auto' if s == 'auto' else 'decay'}" for name, s in VARIANTS]
+)
+each_training = pytest.mark.parametrize("method", ["fit", "partial_fit"])
+
+
+def make(criterion="demographic_parity", **parameters):
+    return FairClassifier(criterion, **{"n_replicates": 20, "n_constraint": 100, "random_state": 0} | parameters)
+
+
+def triple(rows: Batch):
+    return rows.X, rows.y, rows.group
+
+
+def named(rows: Batch, names=NAMES) -> Batch:
+    return rows._replace(X=pd.DataFrame(rows.X, columns=names))
+
+
+def train(clf, rows: Batch, method="fit", **more):
+    return getattr(clf, method)(rows.X, rows.y, sensitive_features=rows.group, **more)
+
+
+def feed(clf, rows: Batch, cuts=(), **first):
+    """Feed a stream in batches that end at the cuts; ``first`` goes with the first batch."""
+    for low, high in pairwise([0, *sorted(cuts), rows.n_rows]):
+        train(clf, rows.part(low, high), "partial_fit", **(first if low == 0 else {}))
+    return clf
+
+
+def ask(clf, rows: Batch = TEST, **question):
+    return clf.fairness_interval(rows.X, rows.y, sensitive_features=rows.group, **question)
+
+
+def bits(clf):
+    """All that was learnt, to the last bit."""
+    arrays = clf.classes_, clf.groups_, clf.coef_, clf.intercept_, clf.coef_replicates_, clf.intercept_replicates_
+    return clf.n_rows_, *(None if array is None else (array.dtype.str, array.tobytes()) for array in arrays)
+
+
+def margins(clf):
+    """θ of the fit and of each replicate, intercept last, shape (1 + B, d + 1)."""
+    coef = np.vstack([clf.coef_, clf.coef_replicates_])
+    return np.column_stack([coef, np.append(clf.intercept_, clf.intercept_replicates_)])
+
+
+def width(interval):
+    return interval.gap_high - interval.gap_low
+
+
+# -- scikit-learn ----------------------------------------------------------------------------------------------------
+
+
+ONE_PASS = "weights are lengths of steps, and no one pass (nor SGDClassifier's) is one over repeated or removed rows"
+
+
+@parametrize_with_checks(
+    [
+        FairClassifier(n_replicates=5),
+        FairClassifier("false_positive_rate", n_replicates=5),
+        FairClassifier(criterion=None, loss="squared_error", n_replicates=5),
+        FairClassifier(step_size=DECAY, n_replicates=5),
+        FairClassifier(feature_map=MaxAbsScaler(), n_replicates=5),
+        FairClassifier(n_replicates=5, dtype="float32"),
+    ],
+    expected_failed_checks=lambda clf: {
+        "check_sample_weight_equivalence_on_dense_data": ONE_PASS,
+        "check_sample_weight_equivalence_on_sparse_data": ONE_PASS,
+    },
+)
+def test_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_a_clone_has_the_parameters_and_nothing_learnt():
+    clf = train(make("error_rate", step_size=DECAY, penalty=3.0, tolerance=0.1), TRAIN)
+    twin = clone(clf)
+    assert twin.get_params() == clf.get_params()
+    assert vars(twin) == clf.get_params()
+    with pytest.raises(NotFittedError):
+        twin.coef_
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda clf: pickle.loads(pickle.dumps(clf))])
+def test_a_copy_goes_on_as_the_original_would(copied):
+    clf = feed(make(), TRAIN.part(0, 300))
+    twin = copied(clf)
+    for stream in (clf, twin):
+        train(stream, TRAIN.part(300), "partial_fit")
+    assert bits(twin) == bits(clf)
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.mark.usefixtures("routing")
+class TestMetadataRouting:
+    def test_pipeline(self):
+        steps = StandardScaler(), make().set_fit_request(sensitive_features=True, constraint_set=True)
+        scaled = StandardScaler().fit(TRAIN.X)
+        constraint_set = scaled.transform(D_PRIME.X), D_PRIME.y, D_PRIME.group
+        pipeline = make_pipeline(*steps)
+        pipeline.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.group, constraint_set=constraint_set)
+        by_hand = train(make(), TRAIN._replace(X=scaled.transform(TRAIN.X)), constraint_set=constraint_set)
+        assert bits(pipeline[-1]) == bits(by_hand)
+
+    @pytest.mark.parametrize(
+        ("clf", "grid"),
+        [
+            (make(), {"tolerance": [0.0, 0.5]}),
+            (make("false_positive_rate"), {"penalty": [0.0, 10.0]}),
+        ],
+    )
+    def test_grid_search(self, clf, grid):
+        search = GridSearchCV(clf.set_fit_request(sensitive_features=True), grid, cv=2)
+        search.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.group)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+        assert bits(search.best_estimator_) == bits(train(clone(clf).set_params(**search.best_params_), TRAIN))
+
+    def test_cross_validation(self):
+        clf = make("error_rate").set_fit_request(sensitive_features=True, constraint_set=True)
+        params = {"sensitive_features": TRAIN.group, "constraint_set": triple(D_PRIME)}
+        found = cross_validate(clf, TRAIN.X, TRAIN.y, cv=3, params=params, return_estimator=True)
+        assert (found["test_score"] > 0.6).all()
+        assert [model.n_rows_ for model in found["estimator"]] == [400, 400, 400]
+        assert all(model.groups_.tolist() == [0, 1] for model in found["estimator"])
+
+    def test_partial_fit(self):
+        clf = make().set_partial_fit_request(sensitive_features=True)
+        outer = MultiOutputClassifier(clf)
+        labels = [np.array([-1, 1])]
+        outer.partial_fit(TRAIN.X, TRAIN.y[:, None], classes=labels, sensitive_features=TRAIN.group)
+        assert bits(outer.estimators_[0]) == bits(feed(make(), TRAIN))
+
+
+# -- What comes out --------------------------------------------------------------------------------------------------
+
+
+@each_variant
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_shapes(criterion, step_size, fit_intercept):
+    clf = train(make(criterion, step_size=step_size, fit_intercept=fit_intercept), TRAIN)
+    assert clf.classes_.tolist() == [-1, 1]
+    assert clf.groups_.tolist() == [0, 1]
+    assert clf.n_features_in_ == 2
+    assert clf.n_rows_ == 500
+    assert not hasattr(clf, "feature_names_in_")
+    assert clf.coef_.shape == (1, 2)
+    assert clf.intercept_.shape == (1,)
+    assert clf.coef_replicates_.shape == (20, 2)
+    assert clf.intercept_replicates_.shape == (20,)
+    assert clf.decision_function(TEST.X).shape == clf.predict(TEST.X).shape == (400,)
+    assert fit_intercept == bool(np.any(clf.intercept_replicates_))
+    table = clf.coef_interval()
+    assert table.columns.tolist() == ["feature", "estimate", "low", "high", "excludes_zero"]
+    assert table["feature"].tolist() == ["x0", "x1", "intercept"][: 2 + fit_intercept]
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
+def test_probabilities_decisions_and_margins_agree(loss):
+    clf = train(make(loss=loss), TRAIN)
+    probability, margin = clf.predict_proba(TEST.X), clf.decision_function(TEST.X)
+    assert ((probability >= 0.0) & (probability <= 1.0)).all()
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+    assert np.array_equal(clf.predict(TEST.X), np.where(margin > 0.0, 1, -1))
+    assert np.array_equal(probability[:, 1] > 0.5, margin > 0.0)
+    np.testing.assert_allclose(margin, TEST.X @ clf.coef_[0] + clf.intercept_)
+
+
+def test_the_coefficients_interval_is_made_of_the_replicates():
+    clf = train(make(n_replicates=99), TRAIN)
+    table, thetas = clf.coef_interval(confidence_level=0.9), margins(clf)
+    assert np.array_equal(table["estimate"], thetas[0])
+    mirrored = np.sort(2.0 * thetas[0] - thetas[1:], axis=0)
+    np.testing.assert_allclose(table["low"], mirrored[4])  # ranks 5 and 95 of 99
+    np.testing.assert_allclose(table["high"], mirrored[94])
+    assert np.array_equal(table["excludes_zero"], table["low"] * table["high"] > 0.0)
+
+
+@pytest.mark.parametrize("method", BOOTSTRAP_METHODS)
+def test_the_coefficients_interval_is_made_by_the_method(method):
+    clf = train(make(n_replicates=50), TRAIN)
+    table, thetas = clf.coef_interval(method=method), margins(clf)
+    assert np.array_equal([table["low"], table["high"]], limits(thetas[0], thetas[1:], 0.95, method))
+    assert np.array_equal(table["estimate"], thetas[0])
+
+
+@pytest.mark.filterwarnings("error::surefair.diagnostics.TooFewReplicates")
+def test_a_handful_of_replicates_give_cheap_intervals_and_a_warning_otherwise():
+    clf = train(make(n_replicates=2), TRAIN)
+    assert ask(clf, method="cheap").method == "cheap"
+    table, thetas = clf.coef_interval(method="cheap"), margins(clf)
+    half = 4.302653 * np.sqrt(np.mean((thetas[1:] - thetas[0]) ** 2, axis=0))  # of Student's law with 2
+    np.testing.assert_allclose(table["high"] - table["estimate"], half, rtol=1e-6)
+    for question in (ask, lambda clf: clf.coef_interval()):
+        with pytest.warns(TooFewReplicates, match=r"2 replicates .* needs 39.* Use method='cheap'") as caught:
+            question(clf)
+        few = [warning.filename for warning in caught if issubclass(warning.category, TooFewReplicates)]
+        assert few == [__file__]
+
+
+FRAMES = {
+    "pandas": (pd.DataFrame, pd.Series, lambda frame: frame.to_dict("list")),
+    "polars": (pl.DataFrame, pl.Series, lambda frame: frame.to_dict(as_series=False)),
+    "pyarrow": (pa.table, lambda values: pa.chunked_array([values]), lambda frame: frame.to_pydict()),
+}
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_names_and_library_of_the_features_reach_every_table(library):
+    frame, series, as_dict = FRAMES[library]
+    kind = type(frame({"a": [1]}))
+
+    def convert(rows):
+        return Batch(frame(dict(zip(NAMES, rows.X.T, strict=True))), series(rows.y), series(rows.group))
+
+    clf = train(make(), convert(TRAIN))
+    interval = ask(clf, convert(TEST))
+    for table in (clf.coef_interval(), interval.by_group, interval.to_frame()):
+        assert isinstance(table, kind)
+    assert clf.feature_names_in_.tolist() == NAMES
+    assert as_dict(clf.coef_interval())["feature"] == [*NAMES, "intercept"]
+    assert as_dict(interval.by_group)["group"] == [0, 1]
+    from_arrays = train(make(), TRAIN)
+    assert bits(clf) == bits(from_arrays)
+    assert interval.to_dict() == ask(from_arrays).to_dict()
+    assert isinstance(from_arrays.coef_interval(), pd.DataFrame)
+    assert isinstance(ask(from_arrays).by_group, pd.DataFrame)
+
+
+def test_a_fit_forgets_the_names_of_the_fit_before():
+    clf = train(train(make(), named(TRAIN)), TRAIN)
+    assert not hasattr(clf, "feature_names_in_")
+    assert clf.coef_interval()["feature"].tolist() == ["x0", "x1", "intercept"]
+
+
+COLUMNS = {
+    "text": (["no", "yes"], list),
+    "text objects": (["no", "yes"], lambda values: np.array(values, dtype=object)),
+    "integers": ([3, 7], np.array),
+    "Booleans": ([False, True], np.array),
+    "floats": ([1.0, 2.0], np.array),
+    "pandas text": (["no", "yes"], pd.Series),
+    "pandas text with missing values allowed": (["no", "yes"], lambda values: pd.Series(values, dtype="string")),
+    "pandas categories": (["no", "yes"], lambda values: pd.Series(values, dtype="category")),
+    "pandas nullable integers": ([3, 7], lambda values: pd.Series(values, dtype="Int64")),
+    "pandas nullable Booleans": ([False, True], lambda values: pd.Series(values, dtype="boolean")),
+    "polars text": (["no", "yes"], pl.Series),
+    "polars categories": (["no", "yes"], lambda values: pl.Series(values, dtype=pl.Categorical)),
+    "pyarrow text": (["no", "yes"], pa.array),
+    "pyarrow chunks of text": (["no", "yes"], lambda values: pa.chunked_array([values[:50], values[50:]])),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_labels_and_groups_may_be_of_any_type(kind):
+    levels, column = COLUMNS[kind]
+
+    def convert(rows):
+        y, group = [levels[int(v > 0)] for v in rows.y], [levels[v] for v in rows.group]
+        return Batch(rows.X, column(y), column(group))
+
+    plain, clf = train(make(), TRAIN), train(make(), convert(TRAIN))
+    assert clf.classes_.tolist() == clf.groups_.tolist() == levels
+    assert np.array_equal(margins(clf), margins(plain))
+    assert clf.predict(TEST.X).tolist() == [levels[int(v > 0)] for v in plain.predict(TEST.X)]
+    assert clf.score(TEST.X, convert(TEST).y) == plain.score(*triple(TEST)[:2])
+    interval = ask(clf, convert(TEST))
+    assert interval.by_group["group"].tolist() == levels
+    assert (interval.gap, interval.low, interval.high) == (ask(plain).gap, ask(plain).low, ask(plain).high)
+
+
+# -- Bits --------------------------------------------------------------------------------------------------------------
+
+cuttings = st.lists(st.integers(1, TRAIN.n_rows), max_size=5)  # cuts may coincide: a batch may be empty
+
+
+@each_variant
+@given(cuts=cuttings)
+def test_a_stream_in_any_cutting_is_the_fit_of_all_its_rows(criterion, step_size, cuts):
+    clf = make(criterion, step_size=step_size)
+    stream = feed(clone(clf), TRAIN, cuts, classes=[-1, 1], constraint_set=triple(D_PRIME))
+    assert bits(stream) == bits(train(clf, TRAIN, constraint_set=triple(D_PRIME)))
+
+
+@each_variant
+@given(cuts=cuttings)
+def test_a_stream_that_supplies_its_own_constraint_set_may_be_cut_anywhere(criterion, step_size, cuts):
+    clf = make(criterion, step_size=step_size, n_constraint=300)
+    apart = train(clone(clf), TRAIN.part(300), constraint_set=triple(TRAIN.part(0, 300)))
+    assert bits(feed(clf, TRAIN, cuts, classes=[-1, 1])) == bits(apart)
+
+
+def test_rows_one_by_one():
+    rows = TRAIN.part(0, 250)
+    one_by_one = feed(make(), rows, range(1, 250), classes=[-1, 1])
+    assert bits(one_by_one) == bits(feed(make(), rows))
+
+
+def test_a_long_batch_equals_many_short_ones():
+    rows = STREAM.rows(0, 9000)  # longer than what is moved to new coordinates at a time
+    assert bits(feed(make(n_replicates=3), rows, range(1000, 9000, 1000))) == bits(feed(make(n_replicates=3), rows))
+
+
+def test_partial_fit_goes_on_after_fit():
+    clf = train(make(), TRAIN.part(0, 350), constraint_set=triple(D_PRIME))
+    train(clf, TRAIN.part(350), "partial_fit")
+    assert bits(clf) == bits(train(make(), TRAIN, constraint_set=triple(D_PRIME)))
+
+
+def test_fit_begins_afresh():
+    clf = feed(make(), TEST)
+    assert bits(train(clf, TRAIN)) == bits(train(make(), TRAIN))
+
+
+@pytest.mark.parametrize("n_seen", [60, 299])
+def test_questions_while_the_constraint_set_fills_are_answered_by_a_fit_of_the_rows_so_far(n_seen):
+    asked, silent = (feed(make(n_constraint=300), TRAIN.part(0, n_seen)) for _ in range(2))
+    so_far = train(make(n_constraint=300), TRAIN.part(0, n_seen))
+    assert bits(asked) == bits(so_far)
+    assert ask(asked).to_dict() == ask(so_far).to_dict()
+    assert asked.coef_interval().equals(so_far.coef_interval())
+    assert np.array_equal(asked.predict(TEST.X), so_far.predict(TEST.X))
+    for stream in (asked, silent):
+        train(stream, TRAIN.part(n_seen), "partial_fit")
+    assert bits(asked) == bits(silent)
+
+
+@pytest.mark.parametrize("n_seen", [99, 100])
+def test_a_constraint_set_that_has_just_been_filled_makes_nothing_certain(n_seen):
+    table = feed(make(), TRAIN.part(0, n_seen)).coef_interval()
+    assert (table["low"] < table["high"]).all()
+
+
+def test_a_stream_that_has_just_begun_can_be_shown():
+    clf = feed(make(), TRAIN.part(0, 3), classes=[-1, 1])
+    assert "FairClassifier" in repr(clf)
+    assert "FairClassifier" in clf._repr_html_()  # notebooks call it, and it looks at every attribute
+
+
+def test_a_buffer_may_be_used_again_for_the_next_batch():
+    buffer, stream = np.empty((50, 2)), make()
+    for low in range(0, 600, 50):
+        buffer[:] = TRAIN.X[low : low + 50]
+        train(stream, TRAIN.part(low, low + 50)._replace(X=buffer), "partial_fit")
+    assert bits(stream) == bits(feed(make(), TRAIN))
+
+
+def test_a_constraint_set_may_be_overwritten_once_it_was_given():
+    X, other = D_PRIME.X.copy(), train(make(), TRAIN, constraint_set=triple(D_PRIME))
+    clf = train(make(), TRAIN, constraint_set=(X, D_PRIME.y, D_PRIME.group))
+    X[:] = 0.0
+    with pytest.raises(ValueError, match="same fit"):  # and not "constraint_set differs"
+        clf.merge(other)
+
+
+@each_variant
+def test_threads_do_not_change_a_bit(criterion, step_size):
+    one, two = (
+        train(make(criterion, step_size=step_size, n_replicates=200, n_jobs=n), TRAIN.part(0, 300)) for n in (1, 2)
+    )
+    assert bits(one) == bits(two)
+
+
+def test_threads_do_not_change_an_interval():
+    weight = np.random.default_rng(0).random(TEST.n_rows)
+    clf = train(make(n_replicates=200), TRAIN)
+    one, two = (
+        clf.set_params(n_jobs=n).fairness_interval(
+            TEST.X, TEST.y, sensitive_features=TEST.group, metric="equalized_odds", sample_weight=weight
+        )
+        for n in (1, 2)
+    )
+    assert one == two
+
+
+@each_variant
+@pytest.mark.parametrize("n_replicates", [0, 10])
+def test_a_replicate_does_not_know_how_many_there_are(criterion, step_size, n_replicates):
+    few, many = (train(make(criterion, step_size=step_size, n_replicates=n), TRAIN) for n in (n_replicates, 30))
+    assert np.array_equal(margins(few), margins(many)[: 1 + n_replicates])
+
+
+def test_seeds():
+    assert bits(train(make(random_state=1), TRAIN)) == bits(train(make(random_state=1), TRAIN))
+    other = train(make(random_state=2), TRAIN)
+    assert np.array_equal(other.coef_, train(make(random_state=1), TRAIN).coef_)  # the fit itself has no weights
+    assert not np.array_equal(other.coef_replicates_, train(make(random_state=1), TRAIN).coef_replicates_)
+
+
+# -- The constraint ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given_set", [True, False])
+@pytest.mark.parametrize("parameters", [{}, {"loss": "squared_error"}, {"step_size": DECAY}, {"fit_intercept": False}])
+@pytest.mark.parametrize("tolerance", [0.0, 0.02])
+def test_fit_and_replicates_keep_to_the_slab(given_set, parameters, tolerance):
+    def covariances(clf):
+        X, _, z = triple(D_PRIME if given_set else TRAIN.part(0, 100))
+        slab = (z - z.mean()) @ np.column_stack([X, np.ones(len(X))]) / len(X)
+        return np.abs(margins(clf) @ slab)
+
+    constraint_set = triple(D_PRIME) if given_set else None
+    fair = train(make(tolerance=tolerance, **parameters), TRAIN, constraint_set=constraint_set)
+    free = train(make(None, **parameters), TRAIN, constraint_set=constraint_set)
+    assert covariances(free).min() > 0.05  # so the constraint has something to do
+    assert covariances(fair).max() <= tolerance + 1e-9
+
+
+@pytest.mark.parametrize("criterion", ["false_positive_rate", "error_rate"])
+@pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
+def test_a_penalty_narrows_the_gap(criterion, loss):
+    rows = STREAM.rows(0, 3000)
+    gaps = [ask(train(make(criterion, loss=loss, penalty=r), rows), rows).estimate for r in (0.0, 500.0)]
+    assert gaps[1] < 0.6 * gaps[0]
+
+
+PENALISED = [name for name, criterion in CRITERIA.items() if criterion.form is not Slabs]
+
+
+STEADY = [  # explicit steps from 0, where soft rates have every slope, lead anywhere
+    (name, step_size)
+    for name, step_size in VARIANTS
+    if name in PENALISED and (step_size == "auto" or CRITERIA[name].form is SquaredPenalty)
+]
+
+
+@pytest.mark.parametrize(("criterion", "step_size"), STEADY)
+def test_the_sharper_a_penalty_the_nearer_to_the_kinked_one(criterion, step_size):
+    kinked = margins(train(make(criterion, step_size=step_size), TRAIN))
+    off = []
+    for sharpness in (1.0, 1e3, 1e5):
+        smooth = margins(train(make(criterion, step_size=step_size, sharpness=sharpness), TRAIN))
+        off.append(np.median(np.abs(smooth - kinked).max(axis=1)))  # a replicate may go to another local optimum
+    assert off[0] > off[1]
+    assert off[0] > off[2]
+    assert off[2] < 0.02 * np.abs(kinked).max()
+
+
+@pytest.mark.parametrize("criterion", PENALISED)
+@pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
+def test_a_long_fit_with_a_smooth_penalty_comes_to_its_optimum(criterion, loss):
+    rows, parameters = STREAM.rows(10_000, 6000), {"loss": loss, "n_replicates": 10, "penalty": 5.0}
+    clf = train(make(criterion, sharpness=1.0, **parameters), rows, constraint_set=triple(D_PRIME))
+    found = margins(clf)[0]  # soft rates have several optima, and the learner goes to one beside its start
+    best = min((one.theta for one in optima(clf, rows.X, rows.y)), key=lambda theta: np.abs(theta - found).max())
+    assert (np.abs(found - best) <= 5.0 * margins(clf)[1:].std(axis=0)).all()
+    kinked = train(make(criterion, **parameters), rows, constraint_set=triple(D_PRIME))
+    assert not any(np.allclose(best, one.theta, rtol=1e-3) for one in optima(kinked, rows.X, rows.y))
+
+
+def test_where_a_criterion_constrains_the_sharpness_of_penalties_does_not_matter():
+    assert bits(train(make(sharpness=3.0), TRAIN)) == bits(train(make(), TRAIN))
+
+
+@pytest.mark.parametrize("step_size", ["auto", DECAY])
+def test_without_groups_there_is_no_constraint(step_size):
+    free = make(step_size=step_size).fit(TRAIN.X, TRAIN.y)
+    assert free.groups_ is None
+    assert np.array_equal(margins(free), margins(train(make(None, step_size=step_size), TRAIN)))
+    assert ask(free).to_dict() == ask(train(make(None, step_size=step_size), TRAIN)).to_dict()
+    with pytest.raises(ValueError, match="sensitive_features is needed"):
+        free.fairness_interval(TEST.X, TEST.y, sensitive_features=None)
+    with pytest.raises(ValueError, match="group column holds 1 group only, 0, and two or more are needed"):
+        ask(free, TEST._replace(group=np.zeros(TEST.n_rows, dtype=int)))
+    with pytest.raises(ValueError, match="first call had no sensitive_features"):
+        train(free, TRAIN, "partial_fit")
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_without_replicates_there_is_a_fit_and_no_interval(criterion):
+    clf = train(make(criterion, n_replicates=0), TRAIN)
+    assert clf.coef_replicates_.shape == (0, 2)
+    assert clf.intercept_replicates_.shape == (0,)
+    assert clf.predict(TEST.X).shape == (400,)
+    for question in (lambda: ask(clf), clf.coef_interval):
+        with pytest.raises(ValueError, match=r"interval needs replicates.*n_replicates=0"):
+            question()
+
+
+@pytest.mark.parametrize("n_seen", [60, 400], ids=["while D' fills", "later"])
+@pytest.mark.parametrize(
+    "empty", [(np.empty((0, 2)), [], []), triple(TRAIN.part(0, 0)), (np.empty((0, 2)), np.array([]), None)]
+)
+def test_an_empty_batch_changes_nothing(n_seen, empty):
+    clf = feed(make(), TRAIN.part(0, n_seen))
+    train(clf, Batch(*empty), "partial_fit")
+    assert bits(clf) == bits(feed(make(), TRAIN.part(0, n_seen)))
+    train(clf, TRAIN.part(n_seen), "partial_fit")
+    assert bits(clf) == bits(feed(make(), TRAIN))
+
+
+# -- Intervals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def confident():
+    """A fit with enough replicates to speak of widths, and enough rows to evaluate it."""
+    return train(make(None, n_replicates=400), STREAM.rows(0, 2000)), STREAM.rows(10**6, 3000)
+
+
+WORDS = {
+    "training": "on these evaluation rows, of the optimum",
+    "retraining": "on these evaluation rows, of a model trained afresh",
+    "evaluation": "in the population, of this very model",
+    "total": "in the population, of the optimum",
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_says_what_it_estimates(confident, source):
+    interval = ask(*confident, source=source)
+    assert WORDS[source] in interval.sentence
+    assert "group 0 minus that of group 1" in interval.sentence
+    assert interval.sentence in str(interval)
+    assert (interval.source, interval.metric, interval.n) == (source, "demographic_parity", 3000)
+
+
+def test_the_estimate_is_the_gap_of_the_decisions(confident):
+    clf, rows = confident
+    accepted = clf.predict(rows.X) == 1
+    gap = accepted[rows.group == 0].mean() - accepted[rows.group == 1].mean()
+    for source in SOURCES:
+        interval = ask(clf, rows, source=source)
+        assert interval.gap == pytest.approx(gap)
+        assert interval.estimate == abs(interval.gap)
+        assert interval.gap_low <= interval.gap <= interval.gap_high
+
+
+def test_widths_of_the_sources(confident):
+    widths = {source: width(ask(*confident, source=source, method="normal")) for source in SOURCES}
+    assert widths["total"] >= 0.9 * max(widths["training"], widths["evaluation"])
+    assert widths["total"] == pytest.approx(np.hypot(widths["training"], widths["evaluation"]), rel=0.15)
+    assert widths["retraining"] == pytest.approx(np.sqrt(2.0) * widths["training"], rel=0.1)
+
+
+def test_methods(confident):
+    by_method = {method: ask(*confident, method=method) for method in METHODS}
+    assert set(by_method) == {"percentile", "basic", "normal", "cheap", "paper"}
+    percentile, basic = (ask(*confident, method=method, source="evaluation") for method in ("percentile", "basic"))
+    assert basic.gap_low == pytest.approx(2 * percentile.gap - percentile.gap_high)
+    assert basic.gap_high == pytest.approx(2 * percentile.gap - percentile.gap_low)
+    for method, interval in by_method.items():
+        assert interval.method == method
+        assert 0.0 <= interval.low <= interval.estimate <= interval.high <= 1.0
+        assert width(interval) == pytest.approx(width(by_method["percentile"]), rel=0.2)
+
+
+@pytest.mark.parametrize("source", ["training", "retraining"])
+def test_percentiles_are_of_replicates_freed_from_the_bias_of_steps(confident, source):
+    clf, test = confident
+    fit, replicates = margins(clf)[0], margins(clf)[1:]
+    freed = 2.0 * fit - replicates if source == "training" else fit + 2.0**0.5 * (replicates - replicates.mean(axis=0))
+    decided = np.column_stack([test.X, np.ones(len(test.y))]) @ freed.T > 0.0
+    gaps = decided[test.group == 0].mean(axis=0) - decided[test.group == 1].mean(axis=0)
+    interval = ask(*confident, source=source)
+    expected = np.quantile(gaps, [0.025, 0.975], method="weibull")
+    assert [interval.gap_low, interval.gap_high] == pytest.approx(expected)
+
+
+def test_a_higher_level_gives_a_wider_interval(confident):
+    narrow, wide = (ask(*confident, confidence_level=level) for level in (0.5, 0.99))
+    assert wide.gap_low < narrow.gap_low < narrow.gap_high < wide.gap_high
+
+
+@pytest.mark.parametrize("metric", CRITERIA)
+def test_any_criterion_can_be_the_metric(metric):
+    clf = train(make("demographic_parity"), TRAIN)
+    interval = ask(clf, metric=metric)
+    assert interval.metric == metric
+    assert interval.to_dict() == ask(clf, metric=CRITERIA[metric]).to_dict()
+    assert ask(train(make(metric), TRAIN)).metric == metric
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    ("metric", "rows", "entering"),
+    [
+        ("demographic_parity", TEST.group == 0, "share of positive decisions"),
+        ("false_positive_rate", (TEST.group == 0) | (TEST.y == 1), "among the truly negative"),
+    ],
+)
+def test_a_group_that_is_missing_from_the_evaluation_rows_is_kept(source, metric, rows, entering):
+    X, y, z = (column[rows] for column in triple(TEST))
+    interval = ask(train(make(metric), TRAIN), Batch(X, y, z), source=source)
+    assert interval.by_group["group"].tolist() == [0, 1]
+    assert interval.by_group["n"].tolist() == [int(np.sum((z == 0) & ((y == -1) | (metric[0] == "d")))), 0]
+    assert interval.by_group["rate"].isna().tolist() == [False, True]
+    assert interval.by_group.loc[1, ["low", "high"]].tolist() == [0.0, 1.0]
+    assert (interval.low, interval.high, interval.gap_low, interval.gap_high) == (0.0, 1.0, -1.0, 1.0)
+    assert interval.reason.startswith("group 1 has no evaluation row")
+    assert entering in interval.reason
+
+
+BAD_QUESTIONS = {
+    "metric": ({"metric": "false_positives_rate"}, "Unknown metric.*Did you mean 'false_positive_rate'"),
+    "source": ({"source": "trainig"}, "Unknown source.*Did you mean 'training'"),
+    "method": ({"method": "percentil"}, "Unknown method.*Did you mean 'percentile'"),
+    "level 0": ({"confidence_level": 0.0}, "strictly between 0 and 1.*received 0.0"),
+    "level 95": ({"confidence_level": 95}, "strictly between 0 and 1.*received 95"),
+    "level NaN": ({"confidence_level": np.nan}, "strictly between 0 and 1.*received nan"),
+    "no groups": ({"sensitive_features": None}, "sensitive_features is needed"),
+    "other columns of groups": (
+        {"sensitive_features": {"a": TEST.group, "b": TEST.group}},
+        "must be one plain column, as at first; received the columns 'a', 'b' by name",
+    ),
+    "unknown label": ({"y": TEST.y + 1}, "label column contains 0, 2, never declared"),
+    "lengths": ({"sensitive_features": TEST.group[1:]}, "X has 400, sensitive_features has 399"),
+    "no rows": (dict(zip(("X", "y", "sensitive_features"), triple(TEST.part(0, 0)), strict=True)), "no evaluation"),
+    "features": ({"X": TEST.X[:, :1]}, "X has 1 features, but FairClassifier is expecting 2"),
+    "NaN": ({"X": TEST.X * np.nan}, "Input X contains NaN"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_QUESTIONS)
+def test_bad_questions(case):
+    changed, message = BAD_QUESTIONS[case]
+    clf = train(make(), TRAIN)
+    before = bits(clf)
+    with pytest.raises(ValueError, match=message):
+        clf.fairness_interval(**{"X": TEST.X, "y": TEST.y, "sensitive_features": TEST.group} | changed)
+    assert bits(clf) == before
+
+
+def test_bad_levels_and_methods_of_the_coefficients_interval():
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        train(make(), TRAIN).coef_interval(confidence_level=1.0)
+    with pytest.raises(ValueError, match=r"Unknown method: 'paper'\. Known: .*'cheap', 'plug_in', 'random_scaling'"):
+        train(make(), TRAIN).coef_interval(method="paper")
+
+
+def test_nothing_can_be_asked_before_the_first_row():
+    for question in (ask, lambda clf: clf.coef_interval(), lambda clf: clf.predict(TEST.X), lambda clf: clf.coef_):
+        with pytest.raises(NotFittedError):
+            question(make())
+
+
+# -- Bad input: a clear error, and nothing half-updated ----------------------------------------------------------------
+
+
+def spoilt(column, value, row=3, kind=None):
+    """A copy of a column, with another value in one row."""
+    column = np.array(column, dtype=kind or column.dtype)
+    column[row] = value
+    return column
+
+
+BATCH = TRAIN.part(200, 260)
+BAD_BATCHES = {
+    "NaN in X": ({"X": spoilt(BATCH.X, np.nan)}, "Input X contains NaN"),
+    "infinity in X": ({"X": spoilt(BATCH.X, -np.inf)}, "Input X contains infinity"),
+    "text in X": ({"X": pd.DataFrame({"x1": BATCH.X[:, 0], "x2": ["a"] * 60})}, "'x2' is of type .*must be numbers"),
+    "NaN in y": ({"y": spoilt(BATCH.y, np.nan, kind=float)}, r"label column contains NaN or missing.*row 3\)"),
+    "infinity in y": ({"y": spoilt(BATCH.y, np.inf, kind=float)}, "(?i)infinity"),
+    "None in y": ({"y": spoilt(BATCH.y, None, kind=object)}, "label column contains NaN or missing"),
+    "no y": ({"y": None}, "label|y is None"),
+    "None in the groups": ({"sensitive_features": spoilt(BATCH.group, None, kind=object)}, "group column contains NaN"),
+    "NA in the groups": (
+        {"sensitive_features": pd.Series(["0", pd.NA] * 30, dtype="string")},
+        r"group column contains NaN or missing.*row 1\)",
+    ),
+    "unknown label": ({"y": spoilt(BATCH.y, 7)}, "label column contains 7, never declared.*labels are -1, 1"),
+    "labels of another type": ({"y": BATCH.y.astype(str)}, "label column contains '-1', '1', never declared"),
+    "another number of features": ({"X": np.ones((60, 3))}, "X has 3 features, but FairClassifier is expecting 2"),
+    "one dimension": ({"X": BATCH.X[:, 0]}, "(?i)expected 2D array|must be a table"),
+    "y too short": ({"y": BATCH.y[1:]}, "inconsistent numbers of samples: X has 60, y has 59"),
+    "groups too long": (
+        {"sensitive_features": np.ones(61, int)},
+        "inconsistent.*: X has 60, sensitive_features has 61",
+    ),
+    "two columns of groups": (
+        {"sensitive_features": np.column_stack([BATCH.group] * 2)},
+        r"several columns without names, shape \(60, 2\): pass a data frame or a dict",
+    ),
+    "other columns of groups": (
+        {"sensitive_features": {"a": BATCH.group, "b": BATCH.group}},
+        "must be one plain column, as at first; received the columns 'a', 'b' by name",
+    ),
+    "another constraint set": ({"constraint_set": triple(D_PRIME)}, "only be given in the first call"),
+    "other classes": ({"classes": [0, 1]}, r"classes=\[0, 1\] differs from the first call's \[-1, 1\]"),
+}
+BAD_AFTER_THE_FIRST = {  # bad because of what the first call declared
+    "unknown label",
+    "labels of another type",
+    "another number of features",
+    "other columns of groups",
+    "another constraint set",
+    "other classes",
+}
+each_stage = pytest.mark.parametrize("n_seen", [80, 200], ids=["while D' fills", "after D'"])
+
+
+def check_refused(clf, message, rest, expected, **arguments):
+    """The batch is refused with a message; nothing has changed, and going on gives the bits expected."""
+    before = bits(clf)
+    with pytest.raises(ValueError, match=message):
+        clf.partial_fit(**arguments)
+    assert bits(clf) == before
+    assert bits(train(clf, rest, "partial_fit")) == bits(expected)
+
+
+@each_stage
+@pytest.mark.parametrize("case", BAD_BATCHES)
+def test_a_bad_batch_is_as_if_it_had_never_been(n_seen, case):
+    changed, message = BAD_BATCHES[case]
+    good = {"X": BATCH.X, "y": BATCH.y, "sensitive_features": BATCH.group}
+    clf = feed(make(), TRAIN.part(0, n_seen))
+    check_refused(clf, message, TRAIN.part(n_seen), feed(make(), TRAIN), **good | changed)
+
+
+@each_stage
+@pytest.mark.parametrize("names", [["x1", "height"], ["x2", "x1"], ["x1"], ["x1", "x2", "x3"]])
+def test_changed_names_of_features_are_refused(n_seen, names):
+    clf = train(make(), named(TRAIN.part(0, n_seen)), "partial_fit")
+    X, y, z = triple(named(BATCH._replace(X=np.ones((60, len(names)))), names))
+    rest, expected = named(TRAIN.part(n_seen)), feed(make(), TRAIN)
+    check_refused(clf, "feature names should match", rest, expected, X=X, y=y, sensitive_features=z)
+
+
+def test_names_of_features_are_asked_for_again_and_forgotten_in_a_fit_without():
+    clf = train(make(), named(TRAIN), "fit")
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        clf.predict(TEST.X)
+    train(clf, TRAIN, "fit")
+    assert not hasattr(clf, "feature_names_in_")
+    assert bits(clf) == bits(train(make(), TRAIN, "fit"))
+
+
+def test_numbers_whose_sum_is_infinite_are_finite():
+    X = TRAIN.X.copy()
+    X[:5] = 1.7e308
+    assert make()._check_features(X, reset=True) is X
+    X[5, 0] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        make()._check_features(X, reset=True)
+
+
+def test_groups_cannot_stop_before_the_constraint_set_is_complete():
+    clf = feed(make(), TRAIN.part(0, 60))
+    X, y, _ = triple(BATCH)
+    check_refused(clf, "sensitive_features", TRAIN.part(60), feed(make(), TRAIN), X=X, y=y)
+
+
+def test_groups_are_not_needed_once_the_constraint_set_is_complete():
+    clf = feed(make(), TRAIN.part(0, 100))
+    clf.partial_fit(TRAIN.X[100:], TRAIN.y[100:])
+    assert bits(clf) == bits(feed(make(), TRAIN))
+
+
+def test_a_second_group_may_come_late_as_long_as_the_constraint_set_is_open():
+    order = np.argsort(TRAIN.group, kind="stable")  # all of group 0 first
+    rows = Batch(*(column[order] for column in triple(TRAIN)))
+    n_first = int(np.sum(rows.group == 0))
+    clf = feed(make(n_constraint=n_first), rows.part(0, n_first - 10), [5, 50], classes=[-1, 1])
+    X, y, z = triple(rows.part(n_first - 10, n_first))
+    with pytest.raises(ValueError, match="group column holds 1 group only, 0, and two or more are needed"):
+        clf.partial_fit(X, y, sensitive_features=z)
+    clf.set_params(n_constraint=n_first + 50)
+    train(clf, rows.part(n_first - 10), "partial_fit")
+    assert bits(clf) == bits(feed(make(n_constraint=n_first + 50), rows))
+
+
+@each_training
+@pytest.mark.parametrize("case", [name for name in BAD_BATCHES if name not in BAD_AFTER_THE_FIRST])
+def test_a_bad_first_call_leaves_no_trace(method, case):
+    changed, message = BAD_BATCHES[case]
+    clf = make(n_constraint=50)
+    with pytest.raises(ValueError, match=message):
+        getattr(clf, method)(**{"X": BATCH.X, "y": BATCH.y, "sensitive_features": BATCH.group} | changed)
+    assert vars(clf) == clf.get_params()
+    assert bits(train(clf, TRAIN, method)) == bits(train(make(n_constraint=50), TRAIN, method))
+
+
+def only(rows: Batch, keep) -> Batch:
+    return Batch(rows.X[keep], rows.y[keep], rows.group[keep])
+
+
+NEGATIVES_OF_ONE_GROUP = only(D_PRIME, (D_PRIME.y == 1) | (D_PRIME.group == 0))
+ONE_GROUP = only(D_PRIME, D_PRIME.group == 1)
+BAD_STARTS = {
+    "one group in D'": ({}, ONE_GROUP, "no row of group 0"),
+    "empty D'": ({}, D_PRIME.part(0, 0), "constraint set of 0 rows has no row of group 0"),
+    "no negative of a group": (
+        {"criterion": "false_positive_rate"},
+        NEGATIVES_OF_ONE_GROUP,
+        "no row of group 1 with a label that the criterion 'false_positive_rate' looks at",
+    ),
+    "NaN in D'": ({}, D_PRIME._replace(X=spoilt(D_PRIME.X, np.nan)), "Input X contains NaN"),
+    "features of D'": ({}, D_PRIME._replace(X=D_PRIME.X[:, :1]), "X has 1 features, but FairClassifier is expecting 2"),
+    "lengths in D'": ({}, D_PRIME._replace(y=D_PRIME.y[1:]), "X has 120, y has 119"),
+    "three labels": ({}, D_PRIME._replace(y=spoilt(D_PRIME.y, 7)), "Only binary.*exactly two labels"),
+    "uniform": ({"criterion": "error_rate", "multiplier": "uniform"}, D_PRIME, "'uniform' has negative weights"),
+    "normal": ({"criterion": "error_rate", "multiplier": "normal"}, D_PRIME, "'normal' has negative weights"),
+}
+
+
+@each_training
+@pytest.mark.parametrize("case", BAD_STARTS)
+def test_bad_constraint_sets(method, case):
+    parameters, constraint_set, message = BAD_STARTS[case]
+    clf = make(**parameters)
+    with pytest.raises(ValueError, match=message):
+        train(clf, TRAIN, method, constraint_set=triple(constraint_set))
+    assert vars(clf) == clf.get_params()
+
+
+@each_training
+def test_a_constraint_set_has_three_parts_or_four(method):
+    X, y, z = triple(D_PRIME)
+    for parts in [(X, y), (X, y, None), (X, y, z, np.ones(120), 1.0)]:
+        n = sum(part is not None for part in parts)
+        message = rf"tuple \(X, y, sensitive_features\) or \(X, y, sensitive_features, sample_weight\); received {n}"
+        with pytest.raises(ValueError, match=message):
+            train(make(), TRAIN, method, constraint_set=parts)
+    with_weights = train(make(), TRAIN, method, constraint_set=(X, y, z, np.ones(120)))
+    assert bits(with_weights) == bits(train(make(), TRAIN, method, constraint_set=(X, y, z)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (only(TRAIN, TRAIN.group == 0), "group column holds 1 group only, 0, and two or more are needed"),
+        (Batch(*(column[np.argsort(TRAIN.group)] for column in triple(TRAIN))), "no row of group 1"),
+    ],
+)
+@each_training
+def test_one_group_only(method, rows, message):
+    clf = make()
+    with pytest.raises(ValueError, match=message):
+        train(clf, rows, method)
+    assert vars(clf) == clf.get_params()
+    assert train(make(None), rows, method).n_rows_ > 0
+
+
+def test_one_class_only():
+    accepted = only(TRAIN, TRAIN.y == 1)
+    with pytest.raises(ValueError, match=r"only one class.*received \[1\]"):
+        train(make(), accepted)
+    with pytest.raises(ValueError, match=r"shows the label .*1.* only\. Pass classes="):
+        train(make(), accepted, "partial_fit")
+    with pytest.raises(ValueError, match="label column contains -1, never declared"):
+        train(make(), TRAIN, "partial_fit", classes=[0, 1])
+    assert train(make(), accepted, "partial_fit", classes=[-1, 1]).classes_.tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize("parameters", [{"criterion": "error_rate", "step_size": DECAY}, {}])
+@pytest.mark.parametrize("multiplier", ["uniform", "normal"])
+def test_signed_weights_are_fine_without_an_implicit_penalty(parameters, multiplier):
+    assert np.isfinite(margins(train(make(**parameters, multiplier=multiplier), TRAIN))).all()
+
+
+BAD_PARAMETERS = [
+    ("criterion", "demografic_parity", "Unknown criterion.*Did you mean 'demographic_parity'"),
+    ("loss", "logloss", "Unknown loss.*Did you mean 'log_loss'"),
+    ("multiplier", "twopoint", "Unknown multiplier.*Did you mean 'two_point'"),
+    ("step_size", "autp", "Unknown step_size.*Did you mean 'auto'"),
+    ("step_size", 0.1, "step_size must be 'auto' or a schedule such as .*; received 0.1"),
+    ("tolerance", -0.1, "tolerance must be a number, 0 or larger; received -0.1"),
+    ("penalty", np.inf, "penalty must be a number, 0 or larger; received inf"),
+    ("alpha", np.nan, "alpha must be a number, 0 or larger; received nan"),
+    ("n_replicates", -1, "n_replicates must be a whole number, 0 or larger; received -1"),
+    ("n_constraint", 0.5, "n_constraint must be a whole number, 1 or larger; received 0.5"),
+    ("sharpness", 0.0, "sharpness must be None or a positive number; received 0.0"),
+    ("sharpness", -1, "sharpness must be None or a positive number; received -1"),
+    ("sharpness", np.nan, "sharpness must be None or a positive number; received nan"),
+    ("sharpness", np.inf, "sharpness must be None or a positive number; received inf"),
+    ("sharpness", "sharp", "sharpness must be None or a positive number; received 'sharp'"),
+    ("fit_intercept", "no", "fit_intercept must be True or False; received 'no'"),
+    ("intersections", "yes", "intersections must be True or False; received 'yes'"),
+    ("intersections", True, "Intersections need two or more sensitive columns; received 1"),
+    ("feature_map", "rbf", "feature_map must be a scikit-learn transformer, such as .*; received 'rbf'"),
+]
+
+
+@each_training
+@pytest.mark.parametrize(("name", "value", "message"), BAD_PARAMETERS, ids=lambda value: f"{value}"[:20])
+def test_bad_parameters(method, name, value, message):
+    clf = make(**{name: value})
+    with pytest.raises(ValueError, match=message):
+        train(clf, TRAIN, method)
+    assert vars(clf) == clf.get_params()
+
+
+def test_a_bad_fit_leaves_the_fit_before():
+    clf = train(make(), TRAIN)
+    before = bits(clf)
+    with pytest.raises(ValueError, match="contains NaN"):
+        train(clf, TRAIN._replace(X=spoilt(TRAIN.X, np.nan)))
+    assert bits(clf) == before
+
+
+def test_a_refused_call_draws_nothing_from_the_random_state():
+    clf = make(random_state=np.random.RandomState(0))
+    with pytest.raises(ValueError, match="inconsistent"):
+        train(clf, TRAIN._replace(y=TRAIN.y[1:]))
+    assert bits(train(clf, TRAIN)) == bits(train(make(random_state=np.random.RandomState(0)), TRAIN))
+
+
+# -- Merging -----------------------------------------------------------------------------------------------------------
+
+
+def shard(low, high, criterion="demographic_parity", **parameters):
+    return train(make(criterion, **parameters), TRAIN.part(low, high), constraint_set=triple(D_PRIME))
+
+
+@each_variant
+def test_a_merged_fit_is_the_mean_weighted_by_rows(criterion, step_size):
+    one, two = shard(0, 200, criterion, step_size=step_size), shard(200, 600, criterion, step_size=step_size)
+    expected, untouched = (margins(one) + 2.0 * margins(two)) / 3.0, bits(two)
+    assert one.merge(two) is one
+    np.testing.assert_allclose(margins(one), expected, rtol=1e-9)
+    assert one.n_rows_ == 600
+    assert bits(two) == untouched
+
+
+@pytest.mark.parametrize("criterion", ["demographic_parity", "error_rate"])
+def test_a_merged_fit_has_the_law_of_one_fit_of_all_rows(criterion):
+    rows = STREAM.rows(10_000, 3000)
+    whole, one, two = (
+        train(make(criterion, n_replicates=200, random_state=seed), part, constraint_set=triple(STREAM.rows(0, 900)))
+        for seed, part in enumerate([rows, rows.part(0, 1500), rows.part(1500)])
+    )
+    spread = margins(whole)[1:].std(axis=0)
+    assert (np.abs(margins(one.merge(two))[0] - margins(whole)[0]) < spread).all()
+    np.testing.assert_allclose(margins(one)[1:].std(axis=0), spread, rtol=0.35)
+
+
+DIFFERENT = {
+    "criterion": {"criterion": None},
+    "loss": {"loss": "squared_error"},
+    "tolerance": {"tolerance": 0.1},
+    "penalty": {"penalty": 2.0},
+    "alpha": {"alpha": 0.1},
+    "step_size": {"step_size": DECAY},
+    "n_replicates": {"n_replicates": 10},
+    "multiplier": {"multiplier": "poisson"},
+    "fit_intercept": {"fit_intercept": False},
+    "sharpness": {"sharpness": 3.0},
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_fits_of_different_problems_do_not_merge(name):
+    one, before = shard(0, 200), bits(shard(0, 200))
+    with pytest.raises(ValueError, match=f"different problems: {name} differ"):
+        one.merge(shard(200, 600, **DIFFERENT[name]))
+    assert bits(one) == before
+
+
+OTHER_DATA = {
+    "classes_": lambda rows: named(rows._replace(y=rows.y > 0)),
+    "groups": lambda rows: named(rows._replace(group=rows.group + 1)),
+    "n_features_in_": lambda rows: named(rows._replace(X=rows.X[:, :1]), ["x1"]),
+    "feature_names_in_": lambda rows: named(rows, ["x2", "x1"]),
+    "constraint_set": lambda rows: named(rows.part(1)),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_DATA)
+def test_fits_of_different_data_do_not_merge(name):
+    one, other = (
+        train(make(tolerance=0.1), change(TRAIN), constraint_set=triple(change(D_PRIME)))
+        for change in (named, OTHER_DATA[name])
+    )
+    with pytest.raises(ValueError, match=f"different problems: .*{name}.* differ"):
+        one.merge(other)
+
+
+def test_merging_needs_complete_constraint_sets():
+    filling = feed(make(), TRAIN.part(0, 50))
+    for one, other in [(filling, shard(0, 200)), (shard(0, 200), filling)]:
+        with pytest.raises(ValueError, match="constraint set complete"):
+            one.merge(other)
+    with pytest.raises(NotFittedError):
+        shard(0, 200).merge(make())
+
+
+# -- Divergence --------------------------------------------------------------------------------------------------------
+
+WILD = {"criterion": "error_rate", "loss": "squared_error", "step_size": PolynomialDecay(10.0, 0.5)}
+
+
+@each_training
+def test_a_step_that_is_too_large_is_told(method):
+    train_here = getattr(make(**WILD), method)
+    with pytest.warns(RuntimeWarning, match="diverged.*step_size='auto', or a smaller eta0") as told:
+        train_here(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.group)
+    assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]  # it points at the caller's line
+
+
+@pytest.mark.filterwarnings("ignore:The fit or some replicates diverged")
+def test_a_fit_that_diverged_is_not_certain_of_anything():
+    interval = ask(train(make(**WILD), TRAIN))
+    assert (interval.low, interval.high) == (0.0, 1.0)
+    assert interval.reason

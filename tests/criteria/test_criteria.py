@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import surefair as sf
+from surefair.criteria import CRITERIA, Members, Slabs, SquaredPenalty, linearise, on_grid
+
+# -- Rates ----------------------------------------------------------------------------------------------------------
+
+DEFINITIONS = {
+    "selection_rate": lambda truth, decision: decision.mean(),
+    "false_positive_rate": lambda truth, decision: decision[truth == 0].mean(),
+    "false_negative_rate": lambda truth, decision: 1.0 - decision[truth == 1].mean(),
+    "true_positive_rate": lambda truth, decision: decision[truth == 1].mean(),
+    "false_discovery_rate": lambda truth, decision: 1.0 - truth[decision == 1].mean(),
+    "false_omission_rate": lambda truth, decision: truth[decision == 0].mean(),
+    "error_rate": lambda truth, decision: np.mean(truth != decision),
+}
+COMPARED = {  # rates by difference, and by ratio where those are others
+    "demographic_parity": (["selection_rate"], []),
+    "false_positive_rate": (["false_positive_rate"], []),
+    "false_negative_rate": (["false_negative_rate"], []),
+    "false_discovery_rate": (["false_discovery_rate"], []),
+    "false_omission_rate": (["false_omission_rate"], []),
+    "error_rate": (["error_rate"], []),
+    "equalized_odds": (["false_positive_rate", "false_negative_rate"], ["false_positive_rate", "true_positive_rate"]),
+}
+
+
+def test_every_criterion_is_defined_here():
+    assert set(CRITERIA) == set(COMPARED)
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_criterion_compares_the_rates_it_is_named_after(name):
+    criterion = CRITERIA[name]
+    found = tuple([rate.name for rate in rates] for rates in (criterion.rates, criterion.ratio_rates))
+    assert found == COMPARED[name]
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_rates_are_what_their_names_say(name):
+    rng = np.random.default_rng(3)
+    truth, decision = rng.integers(2, size=(2, 50))
+    counts = np.array([[[np.sum((truth == t) & (decision == d)) for d in (0, 1)] for t in (0, 1)]])
+    for rate in CRITERIA[name].rates + CRITERIA[name].ratio_rates:
+        np.testing.assert_allclose(rate.of(counts), [DEFINITIONS[rate.name](truth, decision)])
+
+
+# -- Exact sums -----------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32 - 1), m=st.integers(1, 300), exponent=st.floats(-200.0, 200.0), spread=st.floats(0.0, 9.0)
+)
+def test_sums_on_the_grid_are_exact_in_any_order(seed, m, exponent, spread):
+    rng = np.random.default_rng(seed)
+    A = on_grid(rng.normal(size=(m, 2)) * 10.0 ** (exponent + spread * rng.uniform(-1.0, 1.0, size=(m, 2))))
+    subset = A[rng.random(m) < 0.5]
+    forwards, backwards = subset.cumsum(axis=0)[-1:], subset[::-1].cumsum(axis=0)[-1:]
+    shuffled = rng.permutation(subset).cumsum(axis=0)[-1:]
+    assert np.array_equal(forwards, backwards)
+    assert np.array_equal(forwards, shuffled)
+    total = A.cumsum(axis=0)[-1]
+    for row in rng.permutation(A):  # taking all rows away again leaves nothing
+        total = total - row
+    assert np.array_equal(total, np.zeros(2))
+
+
+@given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 300))
+def test_the_grid_moves_nothing_by_more_than_rounding(seed, m):
+    A = np.random.default_rng(seed).normal(size=(m, 3))
+    assert np.abs(on_grid(A) - A).max() <= 2.0**-52 * np.abs(A).sum(axis=0).max()
+
+
+def test_nothing_lies_on_any_grid():
+    assert np.array_equal(on_grid(np.zeros((3, 2))), np.zeros((3, 2)))
+    assert on_grid(np.empty((0, 2))).shape == (0, 2)
+
+
+# -- Forms ----------------------------------------------------------------------------------------------------------
+
+
+def penalty_on(seed, m=40, D=3):
+    rng = np.random.default_rng(seed)
+    X, y, group = rng.normal(size=(m, D)), 2.0 * rng.integers(2, size=m) - 1.0, rng.integers(2, size=m)
+    members = Members(group[:, None], (2,), np.ones(m))
+    form = SquaredPenalty.on(X, y, members, CRITERIA["error_rate"].rates)
+    return form, (X, y, group - group.mean()), rng.normal(size=D)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_gradient_of_the_penalty_is_the_slope_of_g(seed):
+    form, (X, y, z), theta = penalty_on(seed)
+
+    def g(theta):
+        return np.mean(z * np.minimum(0.0, y * (X @ theta)))
+
+    (((value,),), gradient) = linearise(form, theta[:, None], None)
+    gradient = gradient[0, :, 0]
+    assert value == pytest.approx(g(theta), abs=1e-13)
+    assert gradient @ theta == pytest.approx(g(theta), abs=1e-13)
+    h = 1e-4 * np.abs(form.rows @ theta).min() / np.abs(form.rows).max()  # too short to reach a kink
+    slopes = [(g(theta + h * e) - g(theta - h * e)) / (2.0 * h) for e in np.eye(3)]
+    np.testing.assert_allclose(gradient, slopes, atol=1e-14 / h)
+
+
+@pytest.mark.parametrize("name", [name for name, c in CRITERIA.items() if c.form is not Slabs])
+def test_rows_on_a_kink_pull_nothing(name):
+    _, (X, y, z), _ = penalty_on(0)
+    form = CRITERIA[name].constrain(X, y, Members((z > 0.0).astype(int)[:, None], (2,), np.ones(len(y))))
+    for found in linearise(form, np.zeros((3, 4)), None):
+        assert np.array_equal(found, np.zeros_like(found))
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_rounded_kink_is_off_by_no_more_than_its_sharpness_says(seed):
+    form, _, theta = penalty_on(seed)
+    kinked, rounded = (linearise(form, theta[:, None], sharpness)[0] for sharpness in (None, 50.0))
+    assert np.abs(kinked - rounded).max() <= np.abs(form.weights).sum() * np.log(2.0) / 50.0
+
+
+def test_a_slab_measures_the_covariance_of_group_and_margin():
+    rng = np.random.default_rng(1)
+    X, group, theta = rng.normal(size=(50, 3)), rng.integers(2, size=50), rng.normal(size=3)
+    slabs = Slabs.on(X, np.ones(50), Members(group[:, None], (2,), np.ones(50)), CRITERIA["demographic_parity"].rates)
+    np.testing.assert_allclose(slabs.vectors @ theta, [np.cov(group, X @ theta, ddof=0)[0, 1]])
+
+
+def test_of_more_groups_each_has_a_slab_and_two_columns_have_theirs():
+    rng = np.random.default_rng(2)
+    X, theta = rng.normal(size=(60, 3)), rng.normal(size=3)
+    codes = np.stack([rng.integers(3, size=60), rng.integers(2, size=60)], axis=1)
+    slabs = CRITERIA["demographic_parity"].constrain(X, np.ones(60), Members(codes, (3, 2), np.ones(60)))
+    memberships = [codes[:, 0] == 0, codes[:, 0] == 1, codes[:, 0] == 2, codes[:, 1]]
+    np.testing.assert_allclose(slabs.vectors @ theta, [np.cov(z, X @ theta, ddof=0)[0, 1] for z in memberships])
+
+
+# -- A new criterion is one new file --------------------------------------------------------------------------------
+
+NEW_CRITERION = '''"""True-negative rate: groups are rightly rejected equally often."""
+
+from surefair.criteria._criterion import Criterion, Rate
+from surefair.criteria._forms import SquaredPenalty
+
+CRITERION = Criterion(
+    name="true_negative_rate",
+    rates=(
+        Rate(
+            name="true_negative_rate",
+            words="share of negative decisions among the truly negative",
+            numerator=((0, 0),),
+            denominator=((0, 0), (0, 1)),
+        ),
+    ),
+    form=SquaredPenalty,
+)
+'''
+
+USE = """
+import surefair as sf
+assert "true_negative_rate" in sf.CRITERIA, sf.__file__
+data = sf.datasets.SyntheticDM(seed=0).sample(600)
+clf = sf.FairClassifier("true_negative_rate", random_state=0, n_replicates=20)
+clf.fit(data.X, data.y, sensitive_features=data.sensitive)
+print(clf.fairness_interval(data.X, data.y, sensitive_features=data.sensitive).gap)
+"""
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    """A copy of the package, with its compiled code, and one new file."""
+    package = tmp_path_factory.mktemp("scratch") / "surefair"
+    shutil.copytree(Path(sf.__file__).parent, package)
+    (package / "criteria" / "true_negative_rate.py").write_text(NEW_CRITERION)
+    return package
+
+
+def run_in(scratch, *args):
+    env = os.environ | {"PYTHONPATH": str(scratch.parent)}
+    done = subprocess.run([sys.executable, *args], env=env, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_new_file_is_found_by_the_registry_and_the_classifier(scratch):
+    gap = float(run_in(scratch, "-c", USE))
+    data = sf.datasets.SyntheticDM(seed=0).sample(600)
+    clf = sf.FairClassifier("false_positive_rate", random_state=0, n_replicates=20)
+    clf.fit(data.X, data.y, sensitive_features=data.sensitive)
+    mirror = clf.fairness_interval(data.X, data.y, sensitive_features=data.sensitive)
+    assert gap == pytest.approx(-mirror.gap)  # true negatives are all negatives but the false positives
+
+
+def test_a_new_file_is_found_by_the_laws(scratch):
+    laws = Path(__file__).parents[1] / "laws"
+    chosen = "true_negative_rate and squared_error and (batches or past_every_edge or swapping or merge)"
+    out = run_in(scratch, "-m", "pytest", str(laws), "-q", "-p", "no:cacheprovider", "-k", chosen)
+    assert "passed" in out

@@ -1,10 +1,13 @@
-# Everything runs in .venv, made from this project's own files. `make demo` and `make test` are all you need.
+# Everything runs in .venv, which the first target that you make installs. Start with `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+# Folder with the data files of tests, studies and examples.
+SUREFAIR_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data),$(CURDIR)/data)
+export SUREFAIR_DATA
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-distributed lint bench bench-all calibrate reproduce docs clean
+.PHONY: help demo data test test-slow test-distributed fuzz lint bench bench-all calibrate reproduce docs clean
 
-help:  ## show this
+help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
 
 .venv/installed: pyproject.toml
@@ -13,20 +16,35 @@ help:  ## show this
 	$(BIN)/python -m pip install --quiet --editable . --group test
 	touch $@
 
-demo: .venv/installed  ## train on a stream and show the interval narrow
+demo: .venv/installed  ## train on a stream and watch the interval narrow
 	$(BIN)/surefair demo
 
-test: lint  ## lint, types, import rules, tests, doctests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+data: .venv/installed  ## download the data files into the folder SUREFAIR_DATA, by default data/
+	$(BIN)/python tests/fetch_data.py "$(SUREFAIR_DATA)"
+
+PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n 2 --dist loadfile --ignore=tests/engines
+
+test: lint  ## lint, check types and imports, run tests and doctests; about six minutes
+	$(PYTEST) $(PARALLEL) -m "not slow"
+
+test-slow: .venv/installed  ## run the slow tests: killed processes, Chromium, coverage; about four minutes
+	$(PYTEST) $(PARALLEL) -m slow
 
 .venv/engines: .venv/installed
 	$(BIN)/python -m pip install --quiet --editable ".[dask,ray,spark]"
 	touch $@
 
-test-distributed: .venv/engines  ## the same results on local clusters of Dask, Ray and Spark, which needs Java 17
-	$(BIN)/python -m pytest tests/engines
+test-distributed: .venv/engines  ## test Dask, Ray and Spark (needs Java 17) on local clusters; about three minutes
+	$(PYTEST) tests/engines
 
-lint: .venv/installed  ## ruff, mypy, import rules
+SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d " ")
+FUZZ ?= tests/fuzz tests/tables/test_csv.py
+
+fuzz: .venv/installed  ## test with many new random examples; repeat a run with SEED=..., choose tests with FUZZ=...
+	$(PYTEST) $(FUZZ) --hypothesis-profile=fuzz --hypothesis-seed=$(SEED)
+
+lint: .venv/installed  ## run ruff, mypy and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -36,13 +54,13 @@ lint: .venv/installed  ## ruff, mypy, import rules
 	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
 
-bench: .venv/peers  ## how many times as fast as its peers, and how near the processor's limits, in a few minutes
+bench: .venv/peers  ## compare the speed with other libraries and with the processor's limits; a few minutes
 	$(BIN)/python benchmarks/fits.py
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/roofline.py
 
-bench-all: .venv/peers  ## the same with slow peers, growth, and memory over ten million rows: half an hour
+bench-all: .venv/peers  ## the same with slow libraries, growing sizes, and memory over ten million rows; half an hour
 	$(BIN)/python benchmarks/fits.py --all
 	$(BIN)/python benchmarks/evaluation.py --all
 	$(BIN)/python benchmarks/startup.py
@@ -51,7 +69,7 @@ bench-all: .venv/peers  ## the same with slow peers, growth, and memory over ten
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/scaling.py
 
-calibrate: .venv/installed  ## the full statistical studies; results in docs/results; hours
+calibrate: .venv/installed  ## run the full statistical studies; results in docs/results; hours
 	$(BIN)/python studies/spread.py
 	$(BIN)/python studies/parity.py
 	$(BIN)/python studies/groups.py
@@ -65,13 +83,13 @@ calibrate: .venv/installed  ## the full statistical studies; results in docs/res
 	$(BIN)/python studies/corrections.py
 	$(BIN)/python studies/shards.py
 
-reproduce: .venv/installed  ## rerun the paper's experiments; figures and tables in docs/results/paper; minutes
+reproduce: .venv/installed  ## repeat the paper's experiments; figures and tables in docs/results/paper; minutes
 	$(BIN)/surefair reproduce --out docs/results/paper
 
-docs: .venv/installed  ## the documentation, in docs/_build/html
+docs: .venv/installed  ## build the documentation in docs/_build/html
 	$(BIN)/python -m pip install --quiet --group docs
 	$(BIN)/python docs/pictures.py
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-clean:  ## remove what the other targets made
+clean:  ## delete what the other targets made, except data/
 	rm -rf .venv docs/_build demo build

@@ -1,4 +1,4 @@
-"""Intervals for the fairness of decisions: against fairlearn's bootstrap, and on a million rows.
+"""Time intervals for given decisions against fairlearn's bootstrap, and intervals of a fit on a million rows.
 
 python benchmarks/evaluation.py [--all]
 """
@@ -22,10 +22,10 @@ GROUPS = 5
 
 
 def against_fairlearn(timed: int, rounds: int) -> dict[str, object]:
-    """The difference of selection rates between two groups, 100,000 decisions, 1,000 replicates.
+    """Time the difference of selection rates between two groups: 100,000 decisions, 1,000 replicates.
 
-    fairlearn resamples the rows and groups them anew for each replicate. It is timed with some replicates and with
-    none, and the difference is scaled to 1,000.
+    fairlearn resamples the rows and groups them again for each replicate. We time it with some replicates and with
+    none, and scale the difference to 1,000.
     """
     rng = np.random.default_rng(0)
     y, decided, group = rng.integers(0, 2, (3, 100_000))
@@ -37,7 +37,7 @@ def against_fairlearn(timed: int, rounds: int) -> dict[str, object]:
         "none": lambda: MetricFrame(**frame).difference(),
         "theirs": lambda: MetricFrame(**frame, n_boot=timed, ci_quantiles=[0.025, 0.975]).difference_ci(),
     }
-    calls["ours"]()  # compile; fairlearn has nothing to compile and takes long
+    calls["ours"]()  # compile first; fairlearn compiles nothing and is slow
     times = medians(calls, rounds, warm=False)
     theirs = times["none"] + (times["theirs"] - times["none"]) * REPLICATES / timed
     return {
@@ -52,7 +52,7 @@ def against_fairlearn(timed: int, rounds: int) -> dict[str, object]:
 
 
 def on_a_million_rows() -> list[dict[str, object]]:
-    """Every criterion by ``FairClassifier.fairness_interval``: a million rows, 14 coefficients, 5 groups, B = 200."""
+    """Time the intervals of a fit for every criterion: a million rows, 14 coefficients, 5 groups, 200 replicates."""
     data = Data(LARGE)
     group = np.random.default_rng(4).integers(0, GROUPS, LARGE.rows)
     clf = sf.FairClassifier(n_replicates=LARGE.replicates, random_state=0, n_jobs=1)
@@ -67,10 +67,12 @@ def on_a_million_rows() -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Measure, print, keep."""
+    """Measure, print, and save."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--all", action="store_true", help=f"time fairlearn at all {REPLICATES:,} replicates, too, once: minutes"
+        "--all",
+        action="store_true",
+        help=f"also time fairlearn once with all {REPLICATES:,} replicates, which takes minutes",
     )
     everything = parser.parse_args().all
     with cores(1), threadpool_limits(1):

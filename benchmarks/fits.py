@@ -1,10 +1,10 @@
-"""FairClassifier.fit against its peers: rows per second side by side, in one run, by medians of alternating rounds.
+"""Compare the speed of FairClassifier.fit with its peers: rows per second, in one run, medians of alternating rounds.
 
-Ours is the public path on one thread, multipliers included. Every contender runs on the same one core, except the line
-that says two threads.
+We time the public ``fit`` on one thread, including the multipliers. All contenders run on the same core, except the one
+that is named "two threads".
 
     python benchmarks/fits.py          the core set, in a few minutes
-    python benchmarks/fits.py --all    slower peers too
+    python benchmarks/fits.py --all    also slower peers
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Rates = dict[str, float]
 
 
 def ours(work: Work, data: Data, replicates: int, n_jobs: int = 1, dtype: str = "float64") -> Call:
-    """The fit that is compared."""
+    """Return our fit."""
     clf = sf.FairClassifier(work.criterion, n_replicates=replicates, random_state=0, n_jobs=n_jobs, dtype=dtype)
 
     def fit() -> object:
         with cores(n_jobs):
             clf.fit(data.X, data.y, sensitive_features=data.z, constraint_set=data.apart)
-            return clf.coef_replicates_  # averages are taken when they are asked for
+            return clf.coef_replicates_  # the averages are computed on access
 
     return fit
 
 
 def measure(work: Work, peers: list[ModuleType]) -> Rates:
-    """Rows per second of everybody who does this work."""
+    """Rows per second of every contender that supports this work."""
     data = Data(work)
     contenders = {
         OURS: (ours(work, data, work.replicates), work.rows),
@@ -58,7 +58,7 @@ def measure(work: Work, peers: list[ModuleType]) -> Rates:
 
 
 def compare(work: Work, rates: Rates, peers: list[ModuleType]) -> list[dict[str, object]]:
-    """One line per peer: the ratio first."""
+    """One line per peer, with the ratio of our speed to theirs."""
     return [
         {
             "work": work.name,
@@ -74,7 +74,7 @@ def compare(work: Work, rates: Rates, peers: list[ModuleType]) -> list[dict[str,
 
 
 def costs(work: Work, rates: Rates) -> dict[str, object]:
-    """What threads and float32 gain, and what replicates cost over a fit without any, ours and SGDClassifier's."""
+    """Speed-up by threads and float32, and cost of replicates over one fit without them, ours and SGDClassifier's."""
     return {
         "work": work.name,
         "two_threads_over_one": rates[TWO] / rates[OURS],
@@ -85,7 +85,7 @@ def costs(work: Work, rates: Rates) -> dict[str, object]:
 
 
 def draw(found: dict[str, Rates]) -> None:
-    """Bars of rows per second, one panel per work, ours in colour; at the others, how many times as fast we are."""
+    """Draw rows per second, one panel per work, ours in another colour, with the ratio of our speed to each peer's."""
     sizes = [len(rates) for rates in found.values()]
     shape = {"figsize": (7.5, 1.0 + 0.34 * sum(sizes)), "height_ratios": sizes, "layout": "constrained", "sharex": True}
     figure, axes = plt.subplots(len(found), **shape)
@@ -101,14 +101,14 @@ def draw(found: dict[str, Rates]) -> None:
         ax.minorticks_off()
         ax.spines[["top", "right"]].set_visible(False)
     axes[-1].set_xlim(1, 40 * max(max(rates.values()) for rates in found.values()))
-    axes[-1].set_xlabel("rows per second, and how many times as fast surefair is on one thread", fontsize=9)
+    axes[-1].set_xlabel("rows per second (in brackets: surefair on one thread is that many times as fast)", fontsize=9)
     figure.savefig(RESULTS / "bench_fits.png", dpi=150)
 
 
 def main() -> None:
-    """Measure, print, keep, draw."""
+    """Measure, print, save, and draw."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--all", action="store_true", help="slower peers too")
+    parser.add_argument("--all", action="store_true", help="also time slower peers")
     everything = parser.parse_args().all
     peers = [peer for peer in PEERS.values() if peer.CORE or everything]
     found = {}
@@ -118,8 +118,8 @@ def main() -> None:
                 found[work] = measure(work, peers)
     rows = [line for work, rates in found.items() for line in compare(work, rates, peers)]
     ours_alone = [costs(work, rates) for work, rates in found.items()]
-    show("FairClassifier.fit over its peers, one core", rows)
-    show("What threads and float32 gain, and what all replicates cost over one fit", ours_alone)
+    show("Speed of FairClassifier.fit relative to its peers, one core", rows)
+    show("Speed-up by threads and float32, and cost of all replicates over one fit", ours_alone)
     versions = {peer.NAME: f"{peer.PACKAGE} {version(peer.PACKAGE)}" for peer in peers}
     about = [{"peer": peer.NAME, "version": versions[peer.NAME], "what_it_does": peer.NOTE} for peer in peers]
     keep("fits", rows=rows, costs=ours_alone, peers=about)

@@ -1,9 +1,9 @@
-"""How time and memory of ``FairClassifier.fit`` grow, one size at a time around a base case.
+"""Measure how time and memory of ``FairClassifier.fit`` grow with one size at a time, around a base case.
 
-Slopes are fitted to the logarithms over the upper half of the points: 1 is proportional, 0 flat. Each comes with the
-range in which its explanation holds, and the table says whether it was met. Times are medians of rounds in which all
-points of a curve take turns; memory is what a forked process needs at its peak, beyond what it held before the call
-(Linux with glibc only).
+A slope is fitted to the logarithms over the upper half of the points: 1 means proportional, 0 flat. Each curve comes
+with an explanation and the range of slopes that it allows, and the table says if the slope is in that range. Times are
+medians of rounds in which all points of a curve take turns. Memory is the peak of a forked process minus what it held
+before the call (Linux with glibc only).
 
     python benchmarks/growth.py
 """
@@ -31,80 +31,81 @@ import matplotlib.pyplot as plt
 
 BASE = Work("base", "demographic_parity", d=14, replicates=200, constraint_rows=1_000, rows=50_000)
 PENALTY = {"criterion": "false_positive_rate"}
-MANY = {"d": 32, "rows": 5_000}  # with 20 groups, 14 coefficients would all be fixed; fewer rows save time
+MANY = {"d": 32, "rows": 5_000}  # 20 groups would determine all 14 coefficients; fewer rows save time
 GROUPS = (2, 3, 5, 10, 20)
 TIME, MEMORY = "#D55E00", "#0072B2"
 
 
 class Curve(NamedTuple):
-    """One size that varies, and why time grows with it as it does."""
+    """One size that varies, and why time grows with it that way."""
 
     name: str
     size: str  # a field of Work, or an argument of ``fitting``
     values: tuple[int, ...]
-    low: float  # the slopes that the explanation allows
+    low: float  # the explanation allows slopes from low to high
     high: float
     why: str
-    others: dict[str, Any] = {}  # noqa: RUF012  what else differs from the base case
+    others: dict[str, Any] = {}  # noqa: RUF012  other differences from the base case
     rounds: int = 15
 
 
 CURVES = [
     Curve(
         "rows", "rows", (6_250, 12_500, 25_000, 50_000, 100_000, 200_000), 0.8, 1.1,
-        "Every row costs the same; setting up on D' is paid once and makes small fits dearer by the row.",
+        "Every row costs the same. Setting up on D' happens once and makes small fits more expensive per row.",
     ),
     Curve(
         "coefficients", "d", (8, 16, 32, 64, 128, 256, 512), 0.9, 2.0,
-        "With few, the sigmoid hides the rest; the replicates' work is linear; with many, whitening a row, quadratic "
-        "but done once for all replicates, and setting up begin to show.",
-        {"constraint_rows": 5_120},  # ten per coefficient, or rows are scaled, not whitened
+        "With few coefficients the sigmoid dominates. The work per replicate is linear. With many "
+        "coefficients, whitening a row (quadratic, but once for all replicates) and setting up begin to "
+        "matter.",
+        {"constraint_rows": 5_120},  # ten per coefficient; with fewer, rows are scaled and not whitened
         rounds=5,
     ),
     Curve(
         "replicates", "replicates", (25, 50, 100, 200, 400, 800), 0.7, 1.1,
-        "Checking and whitening rows, and setting up, are shared: with few replicates they weigh, with many each "
-        "costs the same.",
+        "All replicates share the checking and whitening of rows and the set-up, which dominate with few "
+        "replicates. With many, each replicate costs the same.",
     ),
     Curve(
         "rows of D', slab", "constraint_rows", (250, 500, 1_000, 2_000, 4_000, 8_000), -0.2, 0.3,
-        "A slab keeps one vector of D' whatever its rows; only setting up sees them.",
+        "A slab keeps one vector of D', however many rows D' has. Only setting up depends on them.",
     ),
     Curve(
         "rows of D', penalty", "constraint_rows", (250, 500, 1_000, 2_000, 4_000), 0.5, 2.0,
-        "Most rows of D' are certified not to change sides; the more there are, the sooner a certificate runs out, "
-        "mostly in the first rows, and the more a new one costs.",
+        "A certificate guarantees that most rows of D' do not change sides. With more rows it expires sooner, "
+        "mostly early in the stream, and a new one costs more.",
         PENALTY,
         rounds=5,
     ),
     Curve(
         "groups, slabs, tolerance 0", "groups", GROUPS, -0.2, 0.3,
-        "Each row is reduced once, for all replicates, to what lies in all slabs.",
+        "Each row is projected into the intersection of the slabs once, for all replicates.",
         MANY,
     ),
     Curve(
         "groups, slabs, tolerance 0.02", "groups", GROUPS, 0.3, 2.0,
-        "Two groups make one slab, and projecting is clipping; with more, an active-set method projects every "
-        "replicate by itself at every row, and its work grows with the slabs.",
+        "Two groups make one slab, and the projection is a clip. With more groups, an active-set method "
+        "projects every replicate separately at every row, and its work grows with the number of slabs.",
         {**MANY, "tolerance": 0.02},
         rounds=5,
     ),
     Curve(
         "groups, penalty", "groups", GROUPS, 0.5, 2.0,
-        "Every group adds a term, and every pair of terms an entry to the matrix of the implicit step: linear at "
-        "first, then steeper.",
+        "Every group adds a term, and every pair of terms adds an entry to the matrix of the implicit step: "
+        "linear at first, then steeper.",
         {**MANY, **PENALTY},
         rounds=3,
     ),
     Curve(
         "threads", "threads", (1, 2), -1.0, -0.3,
-        "Replicates are shared out; checking, whitening and setting up stay on one thread.",
+        "The threads share the replicates; checking, whitening and setting up stay on one thread.",
     ),
 ]  # fmt: skip
 
 
 def fitting(groups: int = 2, tolerance: float = 0.0, threads: int = 1, **sizes: Any) -> Call:
-    """A fit of the base case with other sizes, ready to be called; with an argument, on the first so many rows."""
+    """Return a function that fits the base case with other sizes; its argument limits the number of rows."""
     work = BASE._replace(**sizes)
     X, y, z = rows(work, work.rows, groups, seed=1)
     apart = rows(work, work.constraint_rows, groups, seed=2)
@@ -120,14 +121,14 @@ def fitting(groups: int = 2, tolerance: float = 0.0, threads: int = 1, **sizes: 
 
 
 def rows(work: Work, n: int, groups: int, seed: int) -> tuple[Array, Array, Array]:
-    """Rows whose group leans on as many features as there are groups."""
+    """Rows whose group depends on as many features as there are groups."""
     X, y, _ = dense_rows(work, n, seed)
     leaning = X[:, :groups]
     return X, y, (leaning + np.random.default_rng(10 + seed).normal(size=leaning.shape)).argmax(axis=1)
 
 
 def peak_mib(fit: Call) -> float:
-    """MiB that a fit needs at its peak beyond those held before, in a process of its own; small fits load the code."""
+    """Peak memory of a fit in MiB, beyond what a separate process held before; small fits load the code first."""
     fit(100)
     context = get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
@@ -135,8 +136,8 @@ def peak_mib(fit: Call) -> float:
     def child() -> None:
         fit(100)
         gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)  # free memory that is still held would be used first, and not be seen
-        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        ctypes.CDLL(None).malloc_trim(0)  # otherwise the fit would use free memory first, and not show up
+        Path("/proc/self/clear_refs").write_text("5")  # reset the recorded peak
         before = resident_mib()
         fit()
         theirs.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before)
@@ -158,13 +159,13 @@ def measure(curve: Curve) -> Iterator[dict[str, object]]:
 
 
 def slope(points: list[dict[str, Any]]) -> float:
-    """Slope of log seconds over the upper half of the points, two at least."""
+    """Slope of log seconds over the upper half of the points, at least two."""
     upper = points[-max(2, (len(points) + 1) // 2) :]
     return float(np.polyfit(*(np.log([point[key] for point in upper]) for key in ("value", "seconds")), 1)[0])
 
 
 def explained(curve: Curve, points: list[dict[str, Any]]) -> dict[str, object]:
-    """Slope of a curve, and whether the explanation allows it."""
+    """Slope of a curve, and if the explanation allows it."""
     found = slope(points)
     return {
         "time_against": curve.name,
@@ -190,7 +191,7 @@ def ends(curve: Curve, points: list[dict[str, Any]]) -> dict[str, object]:
 
 
 def draw(found: list[tuple[Curve, list[dict[str, Any]]]]) -> None:
-    """One panel per curve: seconds on the left, MiB on the right, each on one scale for all panels."""
+    """Draw one panel per curve: seconds on the left axis, MiB on the right, with the same scales in all panels."""
     figure, axes = plt.subplots(-(-len(found) // 3), 3, figsize=(8.5, 7.0), layout="constrained", sharey=True)
     all_needed = [point["MiB"] for _, points in found for point in points]
     for i, (ax, (curve, points)) in enumerate(zip(axes.flat, found, strict=False)):
@@ -211,7 +212,7 @@ def draw(found: list[tuple[Curve, list[dict[str, Any]]]]) -> None:
         if i % 3 == 0:
             ax.set_ylabel("seconds", color=TIME, fontsize=8)
         if i % 3 == 2:
-            right.set_ylabel("MiB at the peak", color=MEMORY, fontsize=8)
+            right.set_ylabel("peak memory (MiB)", color=MEMORY, fontsize=8)
         else:
             right.set_yticklabels([])
     for ax in axes.flat[len(found) :]:
@@ -220,7 +221,7 @@ def draw(found: list[tuple[Curve, list[dict[str, Any]]]]) -> None:
 
 
 def main() -> None:
-    """Measure, print, keep, draw."""
+    """Measure, print, save, and draw."""
     found = {}
     with cores(1), threadpool_limits(1):
         for curve in CURVES:

@@ -1,4 +1,4 @@
-"""Memory along ten million streamed rows: a measured curve that should be flat.
+"""Measure memory while ten million rows are streamed; the curve should be flat.
 
 python benchmarks/memory.py [--rows N]
 """
@@ -26,12 +26,12 @@ BATCH = 50_000
 
 
 def resident_mib() -> float:
-    """Memory that this process holds now, in MiB."""
+    """Memory that this process holds, in MiB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def main() -> None:
-    """Stream, measure, print, draw."""
+    """Stream, measure, print, and draw."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     rows = parser.parse_args().rows
@@ -40,7 +40,7 @@ def main() -> None:
     curve, start = [], time.perf_counter()
     batches = (stream.rows(low, BATCH) for low in range(0, rows, BATCH))
     for i, batch in enumerate(track(batches, "rows", rows // BATCH, disable=not console.is_terminal, transient=True)):
-        clf.partial_fit(batch.X, batch.y, sensitive_features=batch.group)
+        clf.partial_fit(batch.X, batch.y, sensitive_features=batch.sensitive)
         if i % 4 == 3:
             gc.collect()
             curve.append(((i + 1) * BATCH, resident_mib()))
@@ -48,8 +48,8 @@ def main() -> None:
     settled = [mib for seen, mib in curve if seen >= rows // 10]
     growth = max(settled) - settled[0]
     console.print(
-        f"{rows:,} rows, 200 replicates, in {elapsed:.0f} s ({rows / elapsed:,.0f} rows/s, data generated meanwhile). "
-        f"Memory after a tenth of the rows: {settled[0]:.1f} MiB; at most {growth:+.1f} MiB from there to the end.",
+        f"{rows:,} rows, 200 replicates, in {elapsed:.0f} s ({rows / elapsed:,.0f} rows/s, data generation included). "
+        f"Memory after a tenth of the rows: {settled[0]:.1f} MiB; largest change after that: {growth:+.1f} MiB.",
         highlight=False,
     )
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def main() -> None:
     ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(RESULTS / "memory.png", dpi=150)
     if growth > 16.0:
-        raise SystemExit(f"Memory grew by {growth:.1f} MiB.")
+        raise SystemExit(f"Memory grew by {growth:.1f} MiB; at most 16 MiB are allowed.")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The paper's figures: time of ``surefair reproduce`` beside that of a plain NumPy version, measured on a part.
+"""Compare the time of ``surefair reproduce`` with that of a plain NumPy version.
 
-For each figure and preset: seconds of one repetition of ours, on one core, and of plain NumPy steps (the learner's
-``reference_step``, all replicates at once, without the trace) and plain NumPy decisions at the same looks. Plain steps
-are timed over some rows only, and both are multiplied by the paper's repetitions.
+For each figure and preset we time one of our repetitions on one core, and plain NumPy steps (the learner's
+``reference_step``, all replicates at once, without the trace) with plain NumPy decisions at the same looks. Plain steps
+are timed over some rows only. Both times are multiplied by the number of repetitions in the paper.
 
     python benchmarks/reproduce.py [--whole [--out DIR]]
 
-With --whole, one full ``surefair reproduce`` is timed by the wall clock instead. Either keeps what the other found.
+With --whole, the benchmark times one full ``surefair reproduce`` instead. Each mode keeps the results of the other.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from work import CORES, RESULTS, cores, keep, machine, seconds, show
 
 from surefair.diagnostics import Diagnostic
 from surefair.experiments import experiments
-from surefair.experiments._study import begin, repeat, trained
-from surefair.experiments._table import PRESETS
-from surefair.learners import trace as covariances
+from surefair.experiments.setups import PRESETS
+from surefair.experiments.study import begin, repeat, trained
+from surefair.learners import trace
 
-ROWS, REPETITIONS = 300, 3  # that are timed
-JOBS = 2  # of the whole
+ROWS = 300  # rows of plain steps that are timed
+REPETITIONS = 3  # of our repetitions that are timed
+JOBS = 2  # processes of the full run
 KEPT = RESULTS / "bench_reproduce.json"
 warnings.simplefilter("ignore", Diagnostic)
 
 
 def plain_row(study: Any) -> float:
-    """Seconds of a plain NumPy step for a row."""
-    with patch.object(covariances, "fresh", lambda _: covariances.nothing()):
+    """Seconds of one plain NumPy step."""
+    with patch.object(trace, "fresh", lambda _: trace.nothing()):
         clf = trained(study.classifier(random_state=0), study, study.population.part(slice(0, 10)))
     fit, rows = clf._fit, study.population.part(slice(10, 10 + ROWS))
     X, y, state = fit.moved(rows.X), np.where(rows.y > 0, 1.0, -1.0), fit.state
@@ -52,7 +53,7 @@ def plain_row(study: Any) -> float:
 
 
 def plain_look(study: Any) -> float:
-    """Seconds of plain NumPy decisions of all replicates on D̃, and of their gaps and quantiles."""
+    """Seconds for the decisions of all replicates on D̃, their gaps and quantiles, in plain NumPy."""
     held, B = study.evaluation, study.classifier().n_replicates
     theta = study.star[:, None] + 0.01 * np.random.default_rng(0).normal(size=(len(study.star), B))
 
@@ -67,7 +68,7 @@ def plain_look(study: Any) -> float:
 
 
 def time_whole(out: Path | None) -> None:
-    """Time one full run, as a user starts it, and keep it beside the table of one core; its figures where told."""
+    """Time one full run as a user starts it, and add it to the saved results."""
     call = [sys.executable, "-c", "from surefair.cli import main; main()", "reproduce", "--jobs", str(JOBS), "--quiet"]
     with TemporaryDirectory() as folder, cores(JOBS):
         out = out or Path(folder)
@@ -75,7 +76,7 @@ def time_whole(out: Path | None) -> None:
         figures = len(json.loads((out / "results.json").read_text())["results"])
     row = {"command": f"surefair reproduce --jobs {JOBS}", "minutes": taken / 60.0}
     rows = [row | {"cores": min(JOBS, len(CORES)), "figures": figures, "date": machine()["date"]}]
-    show("The whole, by the wall clock", rows)
+    show("Full run, wall-clock time", rows)
     if not KEPT.exists():
         keep("reproduce", whole=rows)
     else:
@@ -83,14 +84,14 @@ def time_whole(out: Path | None) -> None:
 
 
 def time_figures() -> None:
-    """Time every figure of four panels, and the first."""
+    """Time the first figure and every figure with four panels."""
     found = []
     for one in experiments().values():
         if one.repeat is not repeat:
             continue
         for preset in PRESETS.values():
             study = begin(one.data, one.loss, preset, 0)
-            repeat(study, 0)  # compiles
+            repeat(study, 0)  # compile first
             ours = seconds(lambda study=study: [repeat(study, i) for i in range(REPETITIONS)]) / REPETITIONS
             plain = study.rows * plain_row(study) + len(study.looks) * plain_look(study)
             found.append(
@@ -115,10 +116,10 @@ def time_figures() -> None:
 
 
 def main() -> None:
-    """Time the figures on one core, or the whole."""
+    """Time the figures on one core, or the full run."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--whole", action="store_true", help="one full run by the wall clock")
-    parser.add_argument("--out", type=Path, help="where that run leaves its figures")
+    parser.add_argument("--whole", action="store_true", help="time one full run")
+    parser.add_argument("--out", type=Path, help="folder for the figures of the full run")
     asked = parser.parse_args()
     if asked.whole:
         time_whole(asked.out)

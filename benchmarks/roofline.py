@@ -1,17 +1,17 @@
-"""How near the slab kernel comes to what the processor can do, and how much of the kernel's speed the fit keeps.
+"""Measure how close the slab kernel is to the limits of the processor, and how much of its speed ``fit`` keeps.
 
-One pinned core, double precision. The unit is a *slot*: the time in which one lane of one pipe could do a multiply-add;
-the peak, slots per second, is measured. A row and replicate needs
+All runs use one pinned core and double precision. The unit is a *slot*: the time in which one lane of one pipe can do a
+multiply-add. The peak in slots per second is measured. Each row and replicate needs
 
-    3 slots a feature      the margin, the step of w, the step of U: three multiply-adds, and none can be left out
-    35 slots besides       about 20 for the exponential of the sigmoid (two to clip, three to split off the power of 2,
-                           thirteen for the polynomial, the rest to put it together), 8 for the one division (which a
-                           pipe takes that much longer for), 7 for scalars: what earlier rows of the block have added,
-                           the margin's scale, the ridge, the sum of the average and the two gains
+    3 slots per feature    for the score, the step of w and the step of U: three multiply-adds that cannot be avoided
+    35 more slots          about 20 for the exponential of the sigmoid (two to clip, three to split off the power of 2,
+                           thirteen for the polynomial, the rest to assemble the result), 8 for the one division (which
+                           takes a pipe that much longer), 7 for scalars: what earlier rows of the block have added, the
+                           scale of the score, the ridge, the sum of the average and the two gains
 
-and every block of 4 rows reads w twice and writes it once, reads U once and writes it once: 40 bytes a feature and
-replicate, from and to the smallest cache that holds both for a tile of columns. Writes are counted as if they took no
-longer than reads. The two bounds on rows per second follow; the fraction of the roofline is over the compute bound.
+Every block of 4 rows reads w twice and writes it once, and reads U once and writes it once: 40 bytes per feature and
+replicate, from and to the smallest cache that holds both for a tile of columns. We assume that writes take no longer
+than reads. This gives two bounds on rows per second; the fraction of the roofline is relative to the compute bound.
 Peak, kernel and fit take turns within each round, and figures are medians over the rounds.
 
     python benchmarks/roofline.py
@@ -33,15 +33,15 @@ SHORT = 15  # runs
 SLOTS_A_FEATURE, SLOTS_BESIDES, BYTES_A_BLOCK = 3, 35, 40
 SLABS = [work._replace(rows=200_000) for work in WORKS if work.slab and work.dense]
 SIZES, COMPARED, BATCH = (10_000, 50_000, 200_000), 50_000, 10_000  # rows
-FRACTION, SHARE = 0.45, 0.9  # targets, where there are enough features for the kernel to be about them
-LEVELS = {"L1": 2**14, "L2": 2**19, "memory": 2**28}  # bytes that are read again and again
-CHAIN = 16  # multiply-adds, each waiting for the one before: other elements fill the pipes meanwhile
+FRACTION, SHARE = 0.45, 0.9  # targets for works with enough features to dominate the kernel
+LEVELS = {"L1": 2**14, "L2": 2**19, "memory": 2**28}  # bytes that are read repeatedly
+CHAIN = 16  # dependent multiply-adds per element; other elements fill the pipes meanwhile
 Line = dict[str, object]
 
 
 @njit(fastmath={"contract"}, error_model="numpy")
 def multiply_add(x: Array, times: int) -> None:
-    """Pass over x, in the first cache, with CHAIN multiply-adds an element."""
+    """Pass over x, which fits in the first cache, with CHAIN multiply-adds per element."""
     for _ in range(times):
         for i in range(len(x)):
             value = x[i]
@@ -52,7 +52,7 @@ def multiply_add(x: Array, times: int) -> None:
 
 @njit(fastmath={"contract", "reassoc"}, error_model="numpy")
 def read(x: Array, times: int) -> float:
-    """Pass over x and add it up, in as many sums at a time as the compiler likes."""
+    """Pass over x and add it up, with as many partial sums as the compiler likes."""
     total = 0.0
     for _ in range(times):
         for i in range(len(x)):
@@ -61,13 +61,13 @@ def read(x: Array, times: int) -> float:
 
 
 def peak(times: int = 2_000) -> tuple[Call, int]:
-    """A call that does nothing but multiply-adds, a millisecond or so for 2,000 passes, and their number."""
+    """Return a call that only does multiply-adds, and their number; 2,000 passes take about a millisecond."""
     x = np.ones(1024)
     return lambda: multiply_add(x, times), CHAIN * len(x) * times
 
 
 def limits() -> list[Line]:
-    """The peak and the bandwidths of this core: the best of short runs, since none is faster than the core."""
+    """Peak and bandwidths of this core: the best of short runs, since no run can beat the core."""
     call, done = peak()
     lines = [{"what": "multiply-adds", "unit": "1e9 a second", "measured": done / best(call) / 1e9, "KiB": None}]
     for level, size in LEVELS.items():
@@ -78,18 +78,18 @@ def limits() -> list[Line]:
 
 
 def best(call: Call) -> float:
-    """Seconds of the fastest of some calls, after one to compile."""
+    """Seconds of the fastest of several calls, after one that compiles."""
     call()
     return min(seconds(call) for _ in range(SHORT))
 
 
 def slots(work: Work) -> int:
-    """Slots that a row needs, the fit's own column included."""
+    """Slots that a row needs, including the column of the fit itself."""
     return (SLOTS_A_FEATURE * work.d + SLOTS_BESIDES) * (work.replicates + 1)
 
 
 def bounds(work: Work, found: list[Line]) -> Line:
-    """Rows per second that the pipes, and the cache where w and U lie, allow."""
+    """Bounds on rows per second, by the pipes and by the cache that holds w and U."""
     columns = work.replicates + 1
     held = 2 * 8 * work.d * min(columns, TILE)
     level = next(level for level, size in LEVELS.items() if held <= size)
@@ -107,7 +107,7 @@ def bounds(work: Work, found: list[Line]) -> Line:
 
 
 def measure(work: Work) -> Iterator[Line]:
-    """Kernel, and fit or partial_fit, over the compute bound: one line for each way and number of rows."""
+    """Compare kernel, fit and partial_fit with the compute bound: one line per way and number of rows."""
     data, (at_peak, done) = Data(work), peak(100_000)
     clf = sf.FairClassifier(n_replicates=work.replicates, random_state=0, n_jobs=1)
     stream = sf.FairClassifier(n_replicates=work.replicates, random_state=0, n_jobs=1)
@@ -145,7 +145,7 @@ def measure(work: Work) -> Iterator[Line]:
 
 
 def fractions(lines: list[Line], aimed: list[str]) -> list[Line]:
-    """Fractions of the roofline, at one number of rows."""
+    """Fractions of the compute bound, for one number of rows."""
     return [
         {
             "work": line["work"],
@@ -161,7 +161,7 @@ def fractions(lines: list[Line], aimed: list[str]) -> list[Line]:
 
 
 def shares(lines: list[Line], aimed: list[str]) -> list[Line]:
-    """Shares of the kernel's speed that the public calls keep."""
+    """Share of the kernel's speed that the public methods keep."""
     return [
         {
             "work": line["work"],
@@ -175,7 +175,7 @@ def shares(lines: list[Line], aimed: list[str]) -> list[Line]:
 
 
 def main() -> None:
-    """Measure, print, keep."""
+    """Measure, print, and save."""
     aimed = [work.name for work in SLABS if work.d >= 14]
     with cores(1), threadpool_limits(1):
         with console.status("limits"):
@@ -185,8 +185,8 @@ def main() -> None:
             with console.status(work.name):
                 lines += measure(work)
     tables = {
-        "limits": ("What one core can do", found),
-        "bounds": ("What bounds the slab kernel", [bounds(work, found) for work in SLABS]),
+        "limits": ("Limits of one core", found),
+        "bounds": ("Bounds of the slab kernel", [bounds(work, found) for work in SLABS]),
         "rows": (f"Fractions of the compute bound, {COMPARED:,} rows", fractions(lines, aimed)),
         "shares": ("Share of the bare kernel's rows per second", shares(lines, aimed)),
     }

@@ -1,14 +1,13 @@
-"""Two workers over one, the driver's memory against the number of shards, and what a cluster would need, on paper.
+"""Measure the speed-up of two workers and the driver's memory by number of shards, and estimate a cluster's needs.
 
-Times are medians of rounds in which all calls take turns; workers are processes (loky) with one thread each, and a
-call with one worker runs on one core. Memory is what the merging process needs at its peak beyond what it held before
-(Linux only), in a process of its own for each number of partitions; workers make their own rows. The estimate for a
-cluster is worked out from the rates measured here, what reading takes in bench_audit.json, and how many shards are safe
-in shards.json.
+Times are medians of rounds in which all calls take turns. Workers are processes (loky) with one thread each, and a call
+with one worker runs on one core. Memory is the peak of the merging process minus what it held before (Linux only), in a
+separate process for each number of partitions; workers generate their own rows. The estimate for a cluster follows from
+the rates measured here, the reading times in bench_audit.json, and the safe numbers of shards in shards.json.
 
     python benchmarks/scaling.py [--estimate]
 
-With --estimate nothing is measured: the estimate is worked out anew from what is kept.
+With --estimate the benchmark measures nothing and recomputes the estimate from saved results.
 """
 
 from __future__ import annotations
@@ -37,29 +36,30 @@ ROUNDS = 5
 MANY = Work("many replicates", "demographic_parity", d=20, replicates=1_000, constraint_rows=1_000, rows=200_000)
 LONG = MANY._replace(name="shards", replicates=200, rows=200_000)  # rows of each shard
 SHORT = LONG._replace(name="partitions", rows=2_000)
-SHARDS, PARTITIONS = 8, (8, 64, 512)
-REPETITIONS, DRAWN = 64, 20_000  # of calibrate, and rows of each
+SHARDS = 8
+PARTITIONS = (8, 64, 512)
+REPETITIONS, DRAWN = 64, 20_000  # repetitions of calibrate, and rows per repetition
 RATES = [(d, B) for d in (20, 100) for B in (200, 1_000)]
-EVALUATED = 20_000  # rows to evaluate on when its rate is measured
+EVALUATED = 20_000  # evaluation rows when measuring the rate of evaluation
 
-# The cluster that is on paper. What is measured comes from the rates; this is assumed.
-ROWS, MACHINES, CORES_EACH = 10**10, 4, 16  # one shard a core: more would bias what steps leave (shards.json)
-NETWORK = 1.0e9  # bytes a second into each machine
-SHARE_EVALUATED = 0.1  # of the rows
+# Assumptions about the cluster; everything else is measured.
+ROWS, MACHINES, CORES_EACH = 10**10, 4, 16  # one shard per core: more would increase the bias (shards.json)
+NETWORK = 1.0e9  # bytes per second into each machine
+SHARE_EVALUATED = 0.1  # share of the rows
 
 
 def classifier(work: Work, **more: Any) -> sf.FairClassifier:
-    """One that fits the work."""
+    """Return the classifier for a work."""
     return sf.FairClassifier(work.criterion, n_replicates=work.replicates, random_state=0, **more)
 
 
 def partitions(work: Work, n: int) -> list[Any]:
-    """Callables that make their rows where they are called."""
+    """Functions that generate their rows in the worker that calls them."""
     return [partial(dense_rows, work, work.rows, 100 + i) for i in range(n)]
 
 
 def calls(workers: int) -> dict[str, Call]:
-    """What is timed, with so many workers."""
+    """Calls to time, with a number of workers."""
     (X, y, z), apart = dense_rows(MANY, MANY.rows, 1), dense_rows(MANY, MANY.constraint_rows, 2)
     frame = dense_rows(LONG, LONG.rows, 3)
 
@@ -88,7 +88,7 @@ def calls(workers: int) -> dict[str, Call]:
 
 
 def work_of(name: str) -> str:
-    """What a call does, in words."""
+    """Describe what a call does."""
     return {
         "fit_replicates": f"{MANY.rows:,} rows, d={MANY.d}, B={MANY.replicates:,}",
         "fit_shards": f"{SHARDS} shards of {LONG.rows:,} rows made by the workers, d={LONG.d}, B={LONG.replicates}",
@@ -97,9 +97,11 @@ def work_of(name: str) -> str:
 
 
 def workers() -> list[dict[str, Any]]:
-    """Time of one worker over that of two, and of a first call, which starts the two."""
-    one, two, found = calls(1), calls(2), []
-    for name in one:  # one after another: workers are started anew where calls differ in how memory is shared
+    """Speed-up of two workers over one, and the time of a first call, which starts the workers."""
+    one = calls(1)
+    two = calls(2)
+    found = []
+    for name in one:  # one after another: loky restarts workers if calls differ in how they share memory
         get_reusable_executor().shutdown(wait=True)
         first = seconds(two[name])
         took = medians({"one": one[name], "two": two[name]}, ROUNDS)
@@ -117,11 +119,11 @@ def workers() -> list[dict[str, Any]]:
 
 
 def peak_mib(n: int) -> float:
-    """MiB that merging n partitions needs in this process, beyond those held before; a small call loads the code."""
+    """Peak memory of merging n partitions in MiB, beyond what the process held before; a small call loads the code."""
     apart, clf = dense_rows(SHORT, SHORT.constraint_rows, 2), classifier(SHORT, n_jobs=2)
     fit_shards(clf, partitions(SHORT, 4), constraint_set=apart)
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    Path("/proc/self/clear_refs").write_text("5")  # reset the recorded peak
     before = resident_mib()
     fit_shards(clf, partitions(SHORT, n), constraint_set=apart)
     peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
@@ -129,18 +131,18 @@ def peak_mib(n: int) -> float:
 
 
 def driver() -> list[dict[str, Any]]:
-    """The driver's memory by number of partitions, each in a process of its own."""
+    """Memory of the driver by number of partitions, each in a separate process."""
     found = []
     for n in PARTITIONS:
-        told = subprocess.run(
+        printed = subprocess.run(
             [sys.executable, __file__, "--peak", str(n)], check=True, capture_output=True, text=True
         ).stdout
-        found.append({"partitions": n, "rows_of_each": SHORT.rows, "MiB_of_the_driver": float(told)})
+        found.append({"partitions": n, "rows_of_each": SHORT.rows, "MiB_of_the_driver": float(printed)})
     return found
 
 
 def rates() -> list[dict[str, Any]]:
-    """Rows per second of one core, fitted and evaluated, and bytes of a fit as it travels."""
+    """Rows per second of one core, fitting and evaluating, and bytes of a pickled fit."""
     fits: dict[Any, Call] = {}
     asked: dict[Any, Call] = {}
     works = [LONG._replace(d=d, replicates=B, rows=4_000_000 // (d * B // 100 + 10)) for d, B in RATES]
@@ -165,20 +167,20 @@ def rates() -> list[dict[str, Any]]:
 
 
 def known(name: str) -> dict[str, Any]:
-    """Results of another benchmark or study; empty where it was not run."""
+    """Results of another benchmark or study; empty if it has not run."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def estimate(rate: dict[str, Any], share: float) -> list[dict[str, Any]]:
-    """Minutes, bytes and memory for the cluster on paper, from the rates of one core and the share that workers keep.
+    """Estimate minutes, bytes and memory for the cluster from the rates of one core.
 
     Parameters
     ----------
     rate : dict
         A row of ``rates``.
     share : float
-        Of a core's rate, what is left beside other workers.
+        Share of its rate that a core keeps while other workers run.
     """
     reading = {row["what"]: row["found"] for row in known("bench_audit")["rows"]}
     width = reading["file mib"] * 2**20 / reading["rows"]
@@ -200,43 +202,43 @@ def estimate(rate: dict[str, Any], share: float) -> list[dict[str, Any]]:
     lines: list[tuple[str, Any, str]] = [
         ("rows", ROWS, assumed),
         ("features, replicates", f"{rate['d']}, {rate['B']}", assumed),
-        ("machines, cores of each", f"{MACHINES}, {CORES_EACH}", assumed),
-        ("shards, one for each core", shards, follows),
-        ("rows of a shard", ROWS // shards, follows),
-        *((f"shards that are safe, {name} counted", min(n, default=None), "shards.json") for name, n in safe.items()),
+        ("machines, cores per machine", f"{MACHINES}, {CORES_EACH}", assumed),
+        ("shards, one per core", shards, follows),
+        ("rows per shard", ROWS // shards, follows),
+        *((f"safe number of shards, counting {name}", min(n, default=None), "shards.json") for name, n in safe.items()),
         (
-            "bias by start, in standard deviations, largest of the problems studied",
+            "bias from the start, in standard deviations, largest over the problems studied",
             max(start, default=None),
             "shards.json",
         ),
-        ("bias by steps, the same; intervals make up for a small one", max(steps, default=None), "shards.json"),
-        ("rows/s that a core fits", rate["fit_rows/s"], measured),
-        ("rows/s that a core evaluates", rate["evaluation_rows/s"], measured),
-        ("rows/s that a core reads and encodes", decoded, "measured (bench_audit.json)"),
-        ("share of its rate that a core keeps beside others", share, "measured, on two cores"),
-        ("bytes of a row in a Parquet file", width, "measured (bench_audit.json)"),
-        ("bytes/s that the network brings to a machine", NETWORK, assumed),
-        ("share of the rows that is evaluated on", SHARE_EVALUATED, assumed),
-        ("minutes reading, the longer of network and decoding", a_pass / 60, follows),
-        ("minutes fitting", fitting / 60, follows),
-        ("minutes of a second pass: reading again, evaluating", (a_pass + evaluating) / 60, follows),
-        ("minutes in all, nothing overlapping", (2 * a_pass + fitting + evaluating) / 60, follows),
-        ("minutes of one core", (2 * a_pass + fitting + evaluating) * busy / 60, follows),
-        ("GB that are read, both passes", 2 * ROWS * width / 1e9, follows),
-        ("MB of fits that travel, there and back", 2 * shards * rate["bytes_of_a_fit"] / 1e6, follows),
-        ("MB of one fit, what a merging driver holds", rate["bytes_of_a_fit"] / 1e6, measured),
-        ("MB of all fits, if it held them at once", shards * rate["bytes_of_a_fit"] / 1e6, follows),
+        ("bias from the steps, likewise; intervals correct a small one", max(steps, default=None), "shards.json"),
+        ("rows/s of one core, fitting", rate["fit_rows/s"], measured),
+        ("rows/s of one core, evaluating", rate["evaluation_rows/s"], measured),
+        ("rows/s of one core, reading and encoding", decoded, "measured (bench_audit.json)"),
+        ("share of its rate that a core keeps next to other workers", share, "measured, on two cores"),
+        ("bytes per row in a Parquet file", width, "measured (bench_audit.json)"),
+        ("network bytes/s into each machine", NETWORK, assumed),
+        ("share of the rows for evaluation", SHARE_EVALUATED, assumed),
+        ("minutes for reading, the longer of network and decoding", a_pass / 60, follows),
+        ("minutes for fitting", fitting / 60, follows),
+        ("minutes for a second pass: reading again and evaluating", (a_pass + evaluating) / 60, follows),
+        ("minutes in total, if nothing overlaps", (2 * a_pass + fitting + evaluating) / 60, follows),
+        ("minutes on one core", (2 * a_pass + fitting + evaluating) * busy / 60, follows),
+        ("GB read in both passes", 2 * ROWS * width / 1e9, follows),
+        ("MB of fits sent to workers and back", 2 * shards * rate["bytes_of_a_fit"] / 1e6, follows),
+        ("MB of one fit, which a merging driver holds", rate["bytes_of_a_fit"] / 1e6, measured),
+        ("MB of all fits, if the driver held them at once", shards * rate["bytes_of_a_fit"] / 1e6, follows),
     ]
     return [{"what": what, "value": value, "how_known": how} for what, value, how in lines]
 
 
 def main() -> None:
-    """Measure, print, keep."""
+    """Measure, print, and save."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--estimate", action="store_true", help="from what is kept, measure nothing")
-    parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)  # of the driver, in a process of its own
+    parser.add_argument("--estimate", action="store_true", help="measure nothing; estimate from saved results")
+    parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)  # called by this script, in a separate process
     asked = parser.parse_args()
-    warnings.simplefilter("ignore")  # shards are short
+    warnings.simplefilter("ignore")  # short shards raise diagnostics
     if asked.peak:
         print(peak_mib(asked.peak))
         return
@@ -248,11 +250,11 @@ def main() -> None:
                     tables[name] = measure()
     share = min(1.0, next(row["1_over_2"] for row in tables["rows"] if row["call"] == "fit_shards") / 2.0)
     tables["estimate"] = estimate(tables["rates"][0], share)
-    show("One worker over two", tables["rows"])
+    show("Speed-up of two workers", tables["rows"])
     show("Memory of the driver", tables["memory"])
     show("Rates of one core", tables["rates"])
-    show("A cluster on paper", tables["estimate"])
-    keep("scaling", **tables)  # command and machine stay those of the measurement
+    show("Estimate for a cluster", tables["estimate"])
+    keep("scaling", **tables)  # with --estimate, command and machine stay those of the measurement
 
 
 if __name__ == "__main__":

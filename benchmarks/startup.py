@@ -1,10 +1,10 @@
-"""What starting costs: imports, ``surefair --help``, the first kernel and the first fit, each in a new process.
+"""Time the start: imports, ``surefair --help``, the first kernel and the first fit, each in a new process.
 
-One round asks every question once, in turn; the figures are medians over the rounds. A round before them, not timed,
-fills numba's cache and the system's. All but ``--help`` are timed inside the process, after ``import numpy``;
-``--help`` is the whole life of the process, the interpreter's start included. The processor's time stands beside the
-clock's: where the clock says much more, other work was running. Lines without a bound say what is in the others. The
-last line compiles every kernel of a fit, into an empty cache, once.
+Every round asks each question once, and the figures are medians over the rounds. An untimed round before them fills
+numba's cache and the system's. All but ``--help`` are timed inside the process, after ``import numpy``; ``--help`` is
+the whole process, including the start of the interpreter. The table shows processor time next to elapsed time: if
+elapsed time is much longer, other work was running. Lines without a bound explain the others. The last line compiles
+every kernel of a fit once, into an empty cache.
 
     python benchmarks/startup.py
 """
@@ -39,7 +39,7 @@ assert not any(count.cache_misses for count in counts), "a kernel was compiled: 
 
 
 class Question(NamedTuple):
-    """One line: what is timed (nothing: ``surefair --help``), its bound in seconds, and what comes before and after."""
+    """One line of the table: code to time (empty for ``surefair --help``), a bound in seconds, and code around it."""
 
     what: str
     timed: str
@@ -49,42 +49,42 @@ class Question(NamedTuple):
 
 
 QUESTIONS = [
-    Question("import surefair, beyond import numpy", "import surefair", 0.3),
+    Question("import surefair, after import numpy", "import surefair", 0.3),
     Question("surefair --help, the whole process", "", 0.3),
     Question(
-        "first kernel (draw_words) from a warm cache, import of numba included",
+        "first kernel (draw_words) from a warm cache, including the import of numba",
         "from surefair import kernels; kernels.draw_words(0, 1, 0, 0, words)",
         1.0,
         before="words = np.zeros((2, 2), dtype=np.uint32)",
         after=WARM,
     ),
     Question(
-        "first fit of 100 rows, all its kernels from a warm cache, imports done",
+        "first fit of 100 rows, all kernels from a warm cache, imports done before",
         FIT,
         1.0,
         before=f"import surefair as sf; sf.FairClassifier{ROWS}",
         after=WARM,
     ),
-    Question("first fit of 100 rows, imports included", FIT, before=f"import surefair as sf{ROWS}", after=WARM),
-    Question("of that: import of scikit-learn, numba and narwhals alone", "import sklearn.base, numba, narwhals"),
+    Question("first fit of 100 rows, including imports", FIT, before=f"import surefair as sf{ROWS}", after=WARM),
+    Question("part of that: import of scikit-learn, numba and narwhals alone", "import sklearn.base, numba, narwhals"),
     Question("second fit of 100 rows", FIT, before=f"import surefair as sf{ROWS}{FIT}"),
-    Question("import numpy, for scale", "import numpy as np"),
+    Question("import numpy, for comparison", "import numpy as np"),
 ]
 COLD = Question(
-    "first fit on a machine, compiled into an empty cache",
+    "first fit on a machine, compiling into an empty cache",
     FIT,
     before=f"import surefair as sf; sf.FairClassifier{ROWS}",
 )
 
 
 def seconds(question: Question, environment: dict[str, str] = ENVIRONMENT) -> tuple[float, float]:
-    """Ask once, in a new process: seconds by the clock, and seconds of the processor."""
+    """Ask once in a new process; return elapsed seconds and processor seconds."""
     if not question.timed:
         before, start = os.times(), time.perf_counter()
         script = Path(sys.executable).with_name("surefair")
         subprocess.run([script, "--help"], env=environment, check=True, stdout=subprocess.DEVNULL)
         took, after = time.perf_counter() - start, os.times()
-        return took, sum(after[2:4]) - sum(before[2:4])  # of the children, user and system
+        return took, sum(after[2:4]) - sum(before[2:4])  # user and system time of the children
     numpy = "" if question.timed.startswith("import numpy") else "import numpy as np"
     lines = (
         "import time", numpy, question.before, "start, busy = time.perf_counter(), time.process_time()", question.timed,
@@ -98,7 +98,7 @@ def seconds(question: Question, environment: dict[str, str] = ENVIRONMENT) -> tu
 
 
 def line(question: Question, asked: list[tuple[float, float]]) -> dict[str, object]:
-    """Medians over the rounds, beside the bound."""
+    """Medians over the rounds, with the bound."""
     took, busy = (list(times) for times in zip(*asked, strict=True))
     return {
         "time_over_bound": median(took) / question.bound if question.bound else None,
@@ -111,15 +111,15 @@ def line(question: Question, asked: list[tuple[float, float]]) -> dict[str, obje
 
 
 def main() -> None:
-    """Measure, print and keep."""
+    """Measure, print, and save."""
     for question in QUESTIONS:
-        seconds(question._replace(after=""))  # not counted: fills the caches
+        seconds(question._replace(after=""))  # untimed: fills the caches
     rounds = [[seconds(question) for question in QUESTIONS] for _ in range(ROUNDS)]
     with tempfile.TemporaryDirectory() as empty:
         compiled = seconds(COLD, {**ENVIRONMENT, "NUMBA_CACHE_DIR": empty})
     asked = [*map(list, zip(*rounds, strict=True)), [compiled]]
     rows = [line(question, times) for question, times in zip([*QUESTIONS, COLD], asked, strict=True)]
-    show(f"Starting: medians of {ROUNDS} new processes each, in turn", rows)
+    show(f"Start: medians of {ROUNDS} new processes each", rows)
     keep("startup", rows=rows)
 
 

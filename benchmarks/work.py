@@ -1,4 +1,4 @@
-"""What every benchmark shares: the seeded work, the clock, the facts about the machine, and where results are kept."""
+"""What all benchmarks share: seeded data, timing, facts about the machine, and where results are saved."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ console = Console(width=None if sys.stdout.isatty() else 120)
 
 
 class Work(NamedTuple):
-    """What is fitted, at which size."""
+    """A problem to fit, with its sizes."""
 
     name: str
     criterion: str
     d: int  # coefficients, intercept included
     replicates: int
     constraint_rows: int
-    rows: int  # for us; a slow peer takes fewer, and rates are compared
-    non_zeros: int | None = None  # features per row that are not 0; None when rows are dense
+    rows: int  # for us; a slow peer gets fewer, and we compare rows per second
+    non_zeros: int | None = None  # non-zero features per row; None if rows are dense
 
     @property
     def slab(self) -> bool:
@@ -60,7 +60,7 @@ WORKS = [
 
 
 class Data:
-    """Rows to train on and rows set apart for the constraint, the same for every contender."""
+    """Training rows and rows of the constraint set, the same for every contender."""
 
     def __init__(self, work: Work) -> None:
         make = dense_rows if work.dense else sparse_rows
@@ -105,7 +105,7 @@ def dense_rows(work: Work, n: int, seed: int) -> tuple[Array, Array, Array]:
 
 
 def sparse_rows(work: Work, n: int, seed: int) -> tuple[sparse.csr_matrix, Array, Array]:
-    """Few non-zero features per row, common ones more often; logistic labels; a group that leans on them."""
+    """Few non-zero features per row, some more common than others; logistic labels; a group that depends on them."""
     rng, d, k = np.random.default_rng(seed), work.d - 1, work.non_zeros or work.d
     columns = np.minimum((d * rng.random((n, k)) ** 3).astype(np.int64), d - 1)
     X = sparse.csr_matrix((rng.normal(size=n * k), (np.repeat(np.arange(n), k), columns.ravel())), (n, d))
@@ -121,7 +121,7 @@ def steps(n: int) -> Array:
 
 @contextmanager
 def cores(n: int) -> Iterator[None]:
-    """Run on n cores, where the system lets a process choose; threads started meanwhile stay there too."""
+    """Run on n cores, if the system lets a process choose; threads started meanwhile stay on them."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -141,7 +141,7 @@ def seconds(call: Call) -> float:
 
 
 def medians(calls: Mapping[str, Call], rounds: int = ROUNDS, warm: bool = True) -> dict[str, float]:
-    """Median seconds of each call over rounds in which all take turns, after one call each to compile, not timed."""
+    """Median seconds of each call over rounds in which all take turns, after one untimed call each to compile."""
     for call in calls.values() if warm else ():
         call()
     times = [[seconds(call) for call in calls.values()] for _ in range(rounds)]
@@ -149,7 +149,7 @@ def medians(calls: Mapping[str, Call], rounds: int = ROUNDS, warm: bool = True) 
 
 
 def machine() -> dict[str, object]:
-    """The processor, Python, the packages under every measurement, and the day."""
+    """Processor, Python, main packages, and date of a measurement."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
@@ -159,14 +159,14 @@ def machine() -> dict[str, object]:
 
 
 def keep(name: str, **tables: Sequence[Mapping[str, object]]) -> None:
-    """Write tables, lists of rows, as JSON from which the docs are drawn."""
+    """Write tables, which are lists of rows, as JSON for the docs."""
     result = {"command": " ".join([f"python benchmarks/{name}.py", *sys.argv[1:]]), "machine": [machine()], **tables}
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"bench_{name}.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 def show(title: str, rows: Iterable[Mapping[str, object]]) -> None:
-    """Print rows as a table, headings from the keys."""
+    """Print rows as a table; the keys are the headings."""
     rows = list(rows)
     table = Table(title=title)
     for heading, value in rows[0].items():
@@ -177,7 +177,7 @@ def show(title: str, rows: Iterable[Mapping[str, object]]) -> None:
 
 
 def shown(value: object) -> str:
-    """A cell with three digits or more, thousands separated; empty for what does not exist."""
+    """Text of a cell: three or more digits, thousands separated; empty for None."""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

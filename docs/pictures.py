@@ -1,9 +1,9 @@
-"""Pictures of an audit for README and docs: the terminal's table and the top of the report.
+"""Make the pictures of an audit for README and docs: the table in the terminal and the top of the report.
 
 python docs/pictures.py
 
-It audits the raw Adult file, and needs it (``surefair data fetch adult``); for the report also Chromium. What cannot be
-made anew stays as it is.
+This needs the raw Adult file (``surefair data fetch adult``) and, for the report, Chromium. If one is missing, its
+pictures stay as they are.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import tempfile
 from pathlib import Path
 
 from rich.console import Console
+from surefair.cli._auditing import tell
 
 import surefair as sf
-from surefair.audit.report import write_report
-from surefair.cli._auditing import tell
-from surefair.datasets._files import here
+from surefair.datasets.files import find_local
 
 RESULTS = Path(__file__).parent / "results"
 NAMES = (
@@ -36,23 +35,23 @@ CHROMIUM = (
 
 def main() -> None:
     """Audit and draw."""
-    path = here("adult.data")
+    path = find_local("adult.data")
     if path is None:
-        print("adult.data is not here (surefair data fetch adult): pictures of the audit stay as they are.")
+        print("adult.data was not found; the pictures stay as they are. Run surefair data fetch adult first.")
         return
     found = sf.audit(path, "income", "sex", names=NAMES.split(","), drop=["fnlwgt"], margin=0.05)
     console = Console(record=True, width=88, file=io.StringIO(), force_terminal=True)
     tell(found, console, verbose=False)
     picture = console.export_svg(title=COMMAND, unique_id="audit")
-    picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)  # fonts from elsewhere
+    picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)  # no fonts from the network
     (RESULTS / "audit_terminal.svg").write_text(picture)
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
-        print("No Chromium here: the picture of the report stays as it is.")
+        print("Chromium was not found; the picture of the report stays as it is.")
         return
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "report.html")
-        write_report(found, page)
+        found.to_html(page)
         shot = RESULTS / "audit_report.png"
         options = (*CHROMIUM, f"--user-data-dir={folder}/profile", "--window-size=960,1500", f"--screenshot={shot}")
         subprocess.run([browser, *options, page.as_uri()], check=True, capture_output=True, timeout=120)

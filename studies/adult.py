@@ -1,8 +1,8 @@
-"""Adult, constrained by race (five groups) and sex together: whether it is honoured, and what it changes.
+"""Constrain Adult by race (five groups) and sex together; check the constraint and measure its effect.
 
-10,000 rows train, half of all rows evaluate. For each setting: the largest covariance between membership of a group
-and the margin, over all seven groups, the fit and all its replicates, on the constraint set; the share of right
-decisions; and the largest gap in positive decisions between two groups of each column, with limits that hold for all
+10,000 rows are for training, and half of all rows for evaluation. Each setting has one line: the largest covariance, on
+the constraint set, between membership of a group and the score, over all seven groups, the fit and its replicates; the
+accuracy; and for each column the largest gap in positive decisions between two groups, with limits that hold for all
 pairs together.
 
     python studies/adult.py
@@ -29,7 +29,7 @@ SETTINGS: list[tuple[str, int, dict[str, Any]]] = [  # constraint, rows of the c
 
 
 def covariances(clf: sf.FairClassifier, X: Any, sensitive: Any) -> np.ndarray:
-    """Covariance of each group's indicator and the margin: one row per group, one column for fit and replicates."""
+    """Covariance of each group's indicator with the score: one row per group, one column per fit or replicate."""
     theta = np.vstack([clf.coef_, clf.coef_replicates_]).T
     groups = [np.asarray(sensitive[column] == value) for column in sensitive for value in set(sensitive[column])]
     return np.stack([(member - member.mean()) @ X.to_numpy() / len(X) @ theta for member in groups])
@@ -40,7 +40,7 @@ def measure(name: str, n_constraint: int, params: dict[str, Any], data: Any) -> 
     X, y, z = data.X, data.y, data.sensitive_columns
     order = np.random.default_rng(17).permutation(len(y))
     test, apart, train = np.split(order, [len(y) // 2, len(y) // 2 + n_constraint])
-    train = train[:10_000]  # as many, however large the constraint set
+    train = train[:10_000]  # the same number for every size of the constraint set
     clf = sf.FairClassifier(random_state=0, **params)
     clf.fit(
         X.iloc[train], y[train], sensitive_features=z.iloc[train],
@@ -66,7 +66,7 @@ def measure(name: str, n_constraint: int, params: dict[str, Any], data: Any) -> 
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quiet", action="store_true")
     parser.parse_args()
@@ -75,7 +75,7 @@ def main() -> None:
     results.keep("adult", {"n_replicates": 200}, rows)
     for (_, _, params), row in zip(SETTINGS, rows, strict=True):
         if row["largest_covariance"] > params.get("tolerance", np.inf) + 1e-12:
-            raise SystemExit("The constraint is not honoured.")
+            raise SystemExit("A fit or a replicate violates the constraint.")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""How often intervals of level 95 % contain what they are for: every criterion, loss and data set, by rows trained on.
+"""Measure the coverage of 95 % intervals: every criterion, loss and data set, by number of training rows.
 
-Each data set is the population (of the synthetic streams 100,000 rows). For each problem one constraint set of 1,000
-rows is drawn and held fixed. Then R times: fresh rows, one fit at default settings with its replicates, 5,000
-evaluation rows, and intervals of all four sources for the gap and for every coefficient, each against its own truth;
-``sf.calibrate`` does it. Judged is the exact binomial interval of each coverage, its level corrected for the number of
-all that are judged (Bonferroni): with 20,000 rows it may not lie outside 93 to 97 %, with 4,000 not below 92 %.
+Each data set is the population; for a synthetic stream, 100,000 of its rows are. Each problem has one constraint set of
+1,000 rows, which is drawn once. Then ``sf.calibrate`` repeats R times: draw training rows and 5,000 evaluation rows,
+fit with default settings, and compare the intervals of all four sources for the gap, and those of every coefficient,
+with their true values. The study judges the exact binomial interval of each coverage, Bonferroni-corrected for the
+number of coverages: with 20,000 rows it must not lie outside 93 to 97 %, with 4,000 not below 92 %.
 
     python studies/calibration.py [--repetitions R] [--rows N ...] [--data NAME ...] [--criterion NAME ...]
                                   [--loss NAME ...] [--jobs J] [--quiet]
 
-Finished problems are kept in build/calibration.jsonl, with a digest of the library's code: a run that was interrupted
-goes on where it was.
+The study saves finished problems in build/calibration.jsonl, with a hash of the library's code, so an interrupted run
+can be resumed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ from matplotlib.lines import Line2D
 CRITERIA = ("demographic_parity", "false_positive_rate", "false_negative_rate")
 LOSSES = ("log_loss", "squared_error")
 ROWS = (1_000, 4_000, 20_000)
-BOUNDS = {4_000: (0.92, 1.0), 20_000: (0.93, 0.97)}  # by rows trained on; fewer are shown and not judged
+BOUNDS = {
+    4_000: (0.92, 1.0),
+    20_000: (0.93, 0.97),
+}  # by training rows; results with fewer rows are shown but not judged
 SEED, N_POPULATION, N_CONSTRAINT, N_EVALUATION, LEVEL = 11, 100_000, 1_000, 5_000, 0.95
 FINISHED = results.KEPT / "calibration.jsonl"
 DATA: dict[str, Callable[[], Any]] = {
@@ -46,9 +49,9 @@ DATA: dict[str, Callable[[], Any]] = {
     "Adult": lambda: sf.datasets.load_adult(data_folder()),
     "COMPAS": lambda: sf.datasets.load_compas(data_folder()),
 }
-FLOOR = 0.75  # of the picture; bars that go below are cut off
+FLOOR = 0.75  # lower end of the picture; longer bars are cut off
 SHADES = {"training": "#0072B2", "retraining": "#D55E00", "evaluation": "#009E73", "total": "#CC79A7"}
-MARKS = {"log_loss": ("o", -0.2), "squared_error": ("s", 0.2)}  # and where beside the number of rows
+MARKS = {"log_loss": ("o", -0.2), "squared_error": ("s", 0.2)}  # marker, and its offset from the number of rows
 
 
 @cache
@@ -58,20 +61,20 @@ def population(name: str) -> Any:
 
 
 def finished() -> dict[str, Any]:
-    """Results of problems that were finished, by problem."""
+    """Results of finished problems, by problem."""
     lines = FINISHED.read_text().splitlines() if FINISHED.exists() else []
     found = {}
     for line in lines:
         try:
             one = json.loads(line)
-        except ValueError:  # cut off by an interruption
+        except ValueError:  # an interruption cut the line off
             continue
         found[json.dumps(one["problem"], sort_keys=True)] = one["result"]
     return found
 
 
 def measure(data: str, criterion: str, loss: str, n: int, repetitions: int, jobs: int, quiet: bool) -> dict[str, Any]:
-    """Calibration of one problem, as plain values; kept for the next run."""
+    """Calibration of one problem as plain values, computed or taken from an earlier run."""
     problem = {"data": data, "criterion": criterion, "loss": loss, "rows": n, "repetitions": repetitions}
     problem["code"] = results.digest()
     known = finished().get(json.dumps(problem, sort_keys=True))
@@ -79,7 +82,7 @@ def measure(data: str, criterion: str, loss: str, n: int, repetitions: int, jobs
         return known
     rows = population(data)
     found = sf.calibrate(
-        sf.FairClassifier(criterion, loss, n_constraint=N_CONSTRAINT),
+        sf.FairClassifier(criterion, loss=loss, n_constraint=N_CONSTRAINT),
         rows.X,
         rows.y,
         sensitive_features=rows.sensitive,
@@ -101,7 +104,7 @@ def measure(data: str, criterion: str, loss: str, n: int, repetitions: int, jobs
 
 
 def failures(found: dict[str, Any], n: int, level: float) -> list[tuple[str, str]]:
-    """Quantities whose coverage is out of bounds by more than chance, each with "below" or "above"."""
+    """Quantities whose coverage is out of bounds by more than chance explains, each with "below" or "above"."""
     if n not in BOUNDS:
         return []
     (least, most), failed = BOUNDS[n], []
@@ -116,14 +119,14 @@ def failures(found: dict[str, Any], n: int, level: float) -> list[tuple[str, str
 
 
 def explains(diagnostic: str, name: str, side: str) -> bool:
-    """Whether a diagnostic is for what is out of bounds."""
+    """Whether a diagnostic explains a coverage that is out of bounds."""
     if diagnostic in ("FewRowsNearBoundary", "DegenerateReplicates"):  # the gap moves in jumps
         return name in SHADES and name != "evaluation"
-    if diagnostic == "SmallEvaluationSet":  # limits are then exact
+    if diagnostic == "SmallEvaluationSet":  # the limits are exact then, and wide
         return side == "above" and name in ("evaluation", "total")
     if diagnostic in ("SmallConstraintSet", "TimeDependence", "TooFewReplicates"):
         return False
-    return name != "evaluation"  # the others are about training
+    return name != "evaluation"  # the other diagnostics are about training
 
 
 def summary(found: dict[str, Any], n: int, level: float) -> dict[str, Any]:
@@ -135,8 +138,8 @@ def summary(found: dict[str, Any], n: int, level: float) -> dict[str, Any]:
     verdict = "holds" if n in BOUNDS else "not judged"
     if failed:
         often = [name for name, share in diagnostics.items() if share >= 0.5]
-        told = all(any(explains(diagnostic, *one) for diagnostic in often) for one in failed)
-        verdict = "warned of" if told else "FAILS"
+        explained = all(any(explains(diagnostic, *one) for diagnostic in often) for one in failed)
+        verdict = "warned of" if explained else "FAILS"
     return {
         **gaps,
         "coef_lowest": float(np.min(coefs)),
@@ -149,7 +152,7 @@ def summary(found: dict[str, Any], n: int, level: float) -> dict[str, Any]:
 
 
 def line(row: dict[str, Any]) -> str:
-    """The same line for the terminal."""
+    """Format a line of the table for the terminal."""
     words = f"{row['data']:13}{row['criterion']:20}{row['loss']:14}{row['rows']:>7,}"
     shares, coefs = (
         " ".join("-" if row[name] is None else f"{row[name]:.3f}" for name in names)
@@ -160,7 +163,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def widths(found: dict[str, Any]) -> dict[str, Any]:
-    """Of the same problem, how wide the intervals were and how true the bootstrap's spread."""
+    """Widths of the intervals of one problem, and ratios of the bootstrap's spread to the true one."""
     gaps = {row["source"]: row for row in found["table"] if row["kind"] == "gap"}
     coefs = [row for row in found["table"] if row["kind"] == "coefficient" and row["spread_ratio"] is not None]
     row = {f"width_{source}": gap["width"] for source, gap in gaps.items()}
@@ -172,7 +175,7 @@ def widths(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def draw(rows: list[dict[str, Any]]) -> Any:
-    """Coverage against rows trained on: a panel for each data set and criterion."""
+    """Draw coverage against training rows: one panel per data set and criterion."""
     data, criteria = (list(dict.fromkeys(row[name] for row in rows)) for name in ("data", "criterion"))
     size = 1.0 + 3.4 * max(len(criteria), 2), 0.8 + 2.3 * len(data)
     figure, axes = plt.subplots(
@@ -196,7 +199,7 @@ def draw(rows: list[dict[str, Any]]) -> Any:
         ax.set_xticks(range(len(places)), labels=[f"{n:,}" for n in places])
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[-1]:
-        ax.set_xlabel("rows trained on")
+        ax.set_xlabel("training rows")
     for ax in axes[:, 0]:
         ax.set_ylabel("coverage")
     handles = [Line2D([], [], marker="o", linestyle="", color=colour, label=name) for name, colour in SHADES.items()]
@@ -208,7 +211,7 @@ def draw(rows: list[dict[str, Any]]) -> Any:
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=1_000)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
@@ -242,7 +245,7 @@ def main() -> None:
         FINISHED.parent.mkdir(exist_ok=True)
         picture.savefig(FINISHED.with_suffix(".png"), dpi=120)
     if failed := [row for row in rows if row["verdict"] == "FAILS"]:
-        raise SystemExit(f"{len(failed)} problems are out of bounds, and no diagnostic says so.")
+        raise SystemExit(f"{len(failed)} problems are out of bounds without a diagnostic that explains it.")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
-"""The classic designs of the literature, unconstrained: coverage of four kinds of intervals for coefficients.
+"""Measure the coverage of four kinds of intervals for coefficients, in the usual designs and without a constraint.
 
-Chen, Lee, Tong and Zhang's designs: logistic and linear regression with d normal features, whose covariance is the
-identity, Toeplitz (0.5^|i-j|) or equicorrelated (0.2); θ* = linspace(0, 1, d), and an intercept of 0. R times: fresh
-rows, 1,000 to begin with (50 per feature where these are more) and 100,000 to train on, one fit with default settings
-and its 200 replicates. Logistic regression goes through ``FairClassifier(criterion=None)``; in linear regression labels
-are continuous, and rows go to the learner itself. For each method: how often intervals of level 95 % held the
-coefficient of θ* (mean, lowest and highest over coefficients), their mean width over that of the exact limit law, and
-the time of a fit with what the method needs over that of a plain fit. A coefficient is out of bounds where the exact
-binomial interval of its coverage, corrected for the number of all coefficients of the table, is outside 93 to 97 %. A
-second table has the spread of fits and of replicates over the exact one, and the largest bias in units of it.
+The designs are those of Chen, Lee, Tong and Zhang: logistic and linear regression with d normal features, whose
+covariance is the identity, Toeplitz (0.5^|i-j|) or equicorrelated (0.2); θ* = linspace(0, 1, d), and the intercept is
+0. Each of R repetitions draws 1,000 rows for the start (50 per feature if that is more) and 100,000 training rows, and
+fits them with default settings and 200 replicates. Logistic regression uses ``FairClassifier(criterion=None)``; in
+linear regression the labels are continuous, and the learner gets the rows directly.
 
-Finished repetitions are kept in the folder build, so that a run that was stopped goes on where it was.
+For each method, the first table has the share of 95 % intervals that contain the coefficient of θ* (mean, lowest and
+highest over coefficients), their mean width relative to the exact limit law, and the time of a fit with that method
+relative to a plain fit. A coefficient is out of bounds if the exact binomial interval of its coverage, corrected for
+the number of all coefficients in the table, is outside 93 to 97 %. The second table has the spread of fits and of
+replicates relative to the exact one, and the largest bias in units of it.
+
+The study saves finished repetitions in the folder build, so a stopped run can be resumed.
 
     python studies/classic.py [--jobs=2] [--repetitions R] [--dimension D ...]
 """
@@ -36,12 +38,12 @@ from scipy.stats import norm
 import surefair as sf
 from surefair.inference.interval import limits
 from surefair.inference.scoring import binomial_limits
-from surefair.learners import trace as covariances
+from surefair.learners import trace
 from surefair.training import model as fits
 
 N, LEVEL, BOUNDS = 100_000, 0.95, (0.93, 0.97)
-REPLICATES = {"basic": 200, "plug_in": 0, "random_scaling": 0, "cheap": 5}  # that each method needs
-ROUNDS = 5  # of timing
+REPLICATES = {"basic": 200, "plug_in": 0, "random_scaling": 0, "cheap": 5}  # replicates that each method needs
+ROUNDS = 5  # of timing each method
 COVARIANCES = {
     "identity": np.eye,
     "Toeplitz": lambda d: toeplitz(0.5 ** np.arange(d)),
@@ -63,19 +65,19 @@ class Design:
 
     @property
     def n_first(self) -> int:
-        """Rows to begin with; 1,000 rows of 100 features are all but separated by a logistic fit of their own."""
+        """Number of rows for the start; a logistic fit almost separates 1,000 rows with 100 features."""
         return max(1_000, 50 * self.d)
 
     def rows(self, repetition: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to begin with, then rows to train on."""
+        """Draw the rows for the start, followed by the training rows."""
         rng = np.random.Generator(np.random.SFC64([17, *map(ord, self.regression + self.covariance), repetition]))
         X = rng.normal(size=(self.n_first + N, self.d))
         if self.covariance != "identity":
             X = X @ _root(self.covariance, self.d).T
-        margin = X @ self.truth[:-1]
+        score = X @ self.truth[:-1]
         if self.regression == "linear":
-            return X, margin + rng.normal(size=len(X))
-        return X, np.where(rng.random(len(X)) < expit(margin), 1.0, -1.0)
+            return X, score + rng.normal(size=len(X))
+        return X, np.where(rng.random(len(X)) < expit(score), 1.0, -1.0)
 
     @property
     def truth(self) -> np.ndarray:
@@ -86,8 +88,8 @@ class Design:
     def hessian(self) -> np.ndarray:
         """Hessian of the mean loss at θ*.
 
-        Linear: twice the covariance S of the features. Logistic: the mean of h xxᵀ, where the curvature h depends on
-        the margin m alone; along Sθ* features go with m, otherwise they do not.
+        Linear: twice the covariance S of the features. Logistic: the mean of h xxᵀ, where the curvature h depends only
+        on the score; the features depend on the score along Sθ*, and not otherwise.
         """
         S = COVARIANCES[self.covariance](self.d)
         if self.regression == "linear":
@@ -99,12 +101,12 @@ class Design:
 
     @property
     def spread(self) -> np.ndarray:
-        """Standard deviations of the coefficients by the limit law: the scores' covariance is H, or 2H if linear."""
+        """Standard deviations of the coefficients by the limit law: the gradients' covariance is H, or 2H if linear."""
         factor = 2.0 if self.regression == "linear" else 1.0
         return np.sqrt(factor * np.diag(np.linalg.inv(self.hessian)) / N)
 
     def moved(self, fit: fits.Fit) -> np.ndarray:
-        """How far the ridge κ‖u‖²/2, θ = Wu, moves the optimum away from θ*, by a Newton step."""
+        """How far the ridge κ‖u‖²/2, with θ = Wu, moves the optimum from θ*; computed by one Newton step."""
         V = np.linalg.inv(np.diag(fit.W) if fit.W.ndim == 1 else fit.W)
         ridge = fit.problem.alpha * V.T @ V
         return -np.linalg.solve(self.hessian + ridge, ridge @ self.truth)
@@ -117,7 +119,7 @@ class Design:
         )
         if self.regression == "logistic":
             return clf.fit(X, y)._fit
-        clf._declare(X[:2], [-1.0, 1.0], None, None, None, None)  # only the parameters are of interest
+        clf._declare(X[:2], [-1.0, 1.0], None, None, None, None)  # sets the parameters; the rows do not matter
         rows = fits.Rows(X, y, np.full((len(y), 1), -1), np.ones(len(y)))
         return fits.begin(clf._problem(), rows.part(0, first)).learn(rows.part(first), 1, last=True)
 
@@ -128,7 +130,7 @@ def _root(covariance: str, d: int) -> np.ndarray:
 
 
 def intervals(fit: fits.Fit) -> np.ndarray:
-    """Limits by all methods, shape (methods, 2, coefficients)."""
+    """Limits of all methods, shape (methods, 2, coefficients)."""
     few = fit.theta[:, : 1 + REPLICATES["cheap"]]  # a replicate does not depend on how many there are
     cheap = limits(few[:, 0], few[:, 1:].T, LEVEL, "cheap")
     return np.array([cheap if method == "cheap" else fit.limits(LEVEL, method) for method in REPLICATES])
@@ -136,7 +138,7 @@ def intervals(fit: fits.Fit) -> np.ndarray:
 
 @memory.cache
 def repeat(version: str, design: Design, repetition: int) -> dict[str, np.ndarray]:
-    """One repetition: the coefficients, the standard deviations of their replicates, and limits by all methods."""
+    """Run one repetition: coefficients, standard deviations of their replicates, and limits of all methods."""
     fit = design.train(*design.rows(repetition), REPLICATES["basic"], repetition)
     theta, moved = fit.theta, design.moved(fit)
     return {"theta": theta[:, 0], "sd": theta[:, 1:].std(axis=1, ddof=1), "limits": intervals(fit), "moved": moved}
@@ -144,14 +146,14 @@ def repeat(version: str, design: Design, repetition: int) -> dict[str, np.ndarra
 
 @memory.cache
 def costs(version: str, design: Design) -> dict[str, float]:
-    """Time of a fit and its intervals, by method, over that of a fit of nothing but coefficients, by medians."""
+    """Median time of a fit with intervals, by method, relative to a fit of the coefficients alone."""
     X, y = design.rows(0)
     times: dict[str, list[float]] = {method: [] for method in ("plain", *REPLICATES)}
     for _ in range(ROUNDS):
         for method, taken in times.items():
             start = perf_counter()
             if method == "plain":
-                with patch.object(covariances, "fresh", lambda _: covariances.nothing()):
+                with patch.object(trace, "fresh", lambda _: trace.nothing()):
                     design.train(X, y, 0, 0)
             else:
                 design.train(X, y, REPLICATES[method], 0).limits(LEVEL, method)
@@ -160,7 +162,7 @@ def costs(version: str, design: Design) -> dict[str, float]:
 
 
 def cover(design: Design, found: list[dict[str, np.ndarray]], n_coefficients: int) -> list[dict[str, Any]]:
-    """One line for each method."""
+    """Make one line per method."""
     held = np.array([(one["limits"][:, 0] <= design.truth) & (design.truth <= one["limits"][:, 1]) for one in found])
     width = np.mean([one["limits"][:, 1] - one["limits"][:, 0] for one in found], axis=0)
     exact = 2.0 * norm.ppf((1.0 + LEVEL) / 2.0) * design.spread
@@ -186,7 +188,7 @@ def cover(design: Design, found: list[dict[str, np.ndarray]], n_coefficients: in
 
 
 def explain(design: Design, found: list[dict[str, np.ndarray]]) -> dict[str, Any]:
-    """Why intervals cover or do not: spreads, and the largest shifts in units of the exact standard deviation."""
+    """Explain the coverage: spreads, and the largest biases in units of the exact standard deviation."""
     fitted, said, moved = (np.array([one[key] for one in found]) for key in ("theta", "sd", "moved"))
     true, exact = fitted.std(axis=0, ddof=1), design.spread
     bias = (fitted.mean(axis=0) - design.truth) / exact
@@ -203,7 +205,7 @@ def explain(design: Design, found: list[dict[str, np.ndarray]]) -> dict[str, Any
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=500)
     parser.add_argument("--dimension", type=int, nargs="*", default=DIMENSIONS)

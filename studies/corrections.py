@@ -1,9 +1,9 @@
-"""Each correction to the paper beside what is printed, by a simulation of its own.
+"""Compare each correction to the paper with the printed version, by simulation.
 
-Running average (Algorithm 2), replicates without the penalty (Algorithm 2, DM), class of the synthetic labels, the two
-covariances (from ``studies/covariance.py``, which must have run), quantiles of the absolute gap at parity, steps of
-0.01 k^-0.501, and the interval score with 0.95 for α. Each line has a truth, what the printed version gives, and what
-the corrected one gives.
+The corrections are about the running average (Algorithm 2), replicates without the penalty (Algorithm 2, DM), the class
+of the synthetic labels, the two covariances (run ``studies/covariance.py`` first), quantiles of the absolute gap at
+parity, steps of 0.01 k^-0.501, and the interval score with 0.95 for α. Each line has the true value, the value of the
+printed version, and the value of the corrected version.
 
     python studies/corrections.py [--repetitions R]
 """
@@ -38,11 +38,12 @@ def train(data: Any, repetition: int, criterion: str | None, n: int = N, **param
     """One fit on fresh rows; the constraint set is always the same."""
     apart, batch = data.rows(0, 1_000), data.rows((1 + repetition) * 10**6, n)
     clf = sf.FairClassifier(criterion, n_replicates=100, random_state=repetition, **params)
-    return clf.fit(batch.X, batch.y, sensitive_features=batch.group, constraint_set=(apart.X, apart.y, apart.group))
+    given = (apart.X, apart.y, apart.sensitive)
+    return clf.fit(batch.X, batch.y, sensitive_features=batch.sensitive, constraint_set=given)
 
 
 def averages() -> dict[str, np.ndarray]:
-    """Paths of the first coefficient of least squares on synthetic DM: iterates, printed and right average."""
+    """Paths of the first least-squares coefficient on synthetic DM: iterates, printed average, correct average."""
     batch = DM.rows(0, N)
     X, y = np.column_stack([batch.X, np.ones(N)]), np.asarray(batch.y, dtype=float)
     optimum = np.linalg.lstsq(X, y, rcond=None)[0]
@@ -56,19 +57,19 @@ def averages() -> dict[str, np.ndarray]:
 
 
 def replicates(repetitions: int, quiet: bool) -> list[dict[str, float]]:
-    """Gaps of the replicates of a penalised fit, with the penalty in their steps and without."""
+    """Gaps of the replicates of a penalised fit, with and without the penalty in their steps."""
     held = DM.rows(900 * 10**6, 10_000)
 
     def gaps(clf: Any) -> np.ndarray:
-        margins = held.X @ clf.coef_replicates_.T + clf.intercept_replicates_
-        positive, negative = margins > 0.0, held.y < 0.0
-        rates = [positive[negative & (held.group == g)].mean(axis=0) for g in (0, 1)]
+        scores = held.X.to_numpy() @ clf.coef_replicates_.T + clf.intercept_replicates_
+        positive, negative = scores > 0.0, held.y < 0.0
+        rates = [positive[negative & (held.sensitive == g)].mean(axis=0) for g in (0, 1)]
         return np.asarray(rates[0] - rates[1])
 
     def one(repetition: int) -> dict[str, float]:
         fair, free = (train(DM, repetition, name, penalty=100.0) for name in ("false_positive_rate", None))
         gap = fair.fairness_interval(
-            held.X, held.y, sensitive_features=held.group, metric="false_positive_rate", source="training"
+            held.X, held.y, sensitive_features=held.sensitive, metric="false_positive_rate", source="training"
         ).gap
         return {"truth": gap, "right": float(gaps(fair).mean()), "printed": float(gaps(free).mean())}
 
@@ -76,7 +77,7 @@ def replicates(repetitions: int, quiet: bool) -> list[dict[str, float]]:
 
 
 def parity(repetitions: int, quiet: bool) -> dict[str, float]:
-    """How often intervals contain an unfairness that is 0: quantiles of the absolute gap, and of the signed one."""
+    """Coverage of an unfairness of 0 by quantiles of the absolute gap and of the signed gap."""
 
     def one(repetition: int) -> tuple[bool, bool]:
         rng = np.random.default_rng([3, repetition])
@@ -94,7 +95,7 @@ def parity(repetitions: int, quiet: bool) -> dict[str, float]:
 
 
 def steps(repetitions: int, quiet: bool) -> list[dict[str, Any]]:
-    """Coverage of the coefficients of θ*, and the largest bias, by steps."""
+    """Coverage of the coefficients of θ*, and the largest bias, for each step size."""
     population = DI.rows(800 * 10**6, 100_000)
     rows = []
     for name, eta0 in STEPS.items():
@@ -122,7 +123,7 @@ def score(alpha: float, half: np.ndarray) -> np.ndarray:
 
 
 def table(found: dict[str, Any], variances: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One line for each correction."""
+    """Make one line per correction."""
     slab, penalty = variances[1], next(row for row in variances if row["problem"].startswith("synthetic DM"))
     gaps = {name: float(np.mean([one[name] for one in found["replicates"]])) for name in ("truth", "printed", "right")}
     average, half = found["averages"], np.linspace(0.01, 4.0, 4_000)
@@ -156,7 +157,7 @@ def table(found: dict[str, Any], variances: list[dict[str, Any]]) -> list[dict[s
 
 
 def draw(found: dict[str, Any], variances: list[dict[str, Any]]) -> Any:
-    """A panel for each correction."""
+    """Draw one panel per correction."""
     figure, axes = plt.subplots(2, 4, figsize=(15.0, 7.0), layout="constrained")
     average, labels, gaps, slab, penalty, parity_ax, step, best = axes.flat
     k = np.arange(1, N + 1)
@@ -167,12 +168,12 @@ def draw(found: dict[str, Any], variances: list[dict[str, Any]]) -> Any:
     batch = DI.rows(0, 1_000)
     for label, colour, marker in ((1.0, RIGHT, "o"), (-1.0, PRINTED, "x")):
         some = batch.y == label
-        labels.plot(*batch.X[some].T, marker, color=colour, markersize=3, label=f"y = {label:+.0f}")
+        labels.plot(*batch.X.to_numpy()[some].T, marker, color=colour, markersize=3, label=f"y = {label:+.0f}")
     labels.set(xlabel="x1", ylabel="x2", title="Synthetic DI: the second class is y = -1")
     values = [[one[name] for one in found["replicates"]] for name in ("printed", "right", "truth")]
     for i, (one, colour) in enumerate(zip(values, (PRINTED, RIGHT, TRUTH), strict=True)):
         gaps.plot(one, i + np.linspace(-0.2, 0.2, len(one)), "o", color=colour, markersize=3)
-    gaps.set_yticks(range(3), labels=["replicates,\nno penalty\n(printed)", "replicates,\nright", "fits"])
+    gaps.set_yticks(range(3), labels=["replicates,\nno penalty\n(printed)", "replicates,\ncorrected", "fits"])
     gaps.set(xlabel="gap of false-positive rates", title="Replicates of a penalised fit")
     for ax, part, title in (
         (slab, [row for row in variances if "slab" in row["problem"]][-1:], "Covariance under a slab"),
@@ -186,7 +187,7 @@ def draw(found: dict[str, Any], variances: list[dict[str, Any]]) -> Any:
     share = found["parity"]
     parity_ax.bar([0, 1], [share["printed"], share["right"]], 0.5, color=(PRINTED, RIGHT))
     parity_ax.axhline(LEVEL, color=TRUTH, linestyle="--", label="95 %")
-    parity_ax.set_xticks([0, 1], labels=["quantiles of |gap|\n(printed)", "of the signed gap"])
+    parity_ax.set_xticks([0, 1], labels=["quantiles of |gap|\n(printed)", "quantiles of\nthe signed gap"])
     parity_ax.set(ylabel="coverage", ylim=(0.0, 1.05), title="Intervals at parity")
     names = [row["steps"] for row in found["steps"]]
     step.barh(names[::-1], [row["coverage"] for row in found["steps"]][::-1], color=[RIGHT, "0.6", "0.6", PRINTED])
@@ -208,7 +209,7 @@ def draw(found: dict[str, Any], variances: list[dict[str, Any]]) -> Any:
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=400)
     parser.add_argument("--quiet", action="store_true")
@@ -229,7 +230,7 @@ def main() -> None:
         results.KEPT.mkdir(exist_ok=True)
         picture.savefig(results.KEPT / "corrections.png", dpi=100)
     if any(abs(row["corrected"] - row["truth"]) > abs(row["printed"] - row["truth"]) for row in rows):
-        raise SystemExit("A printed version came nearer to the truth than the corrected one.")
+        raise SystemExit("A printed version is closer to the truth than the corrected one.")
 
 
 if __name__ == "__main__":

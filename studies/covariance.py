@@ -1,10 +1,10 @@
-"""Two covariances of √n(θ̄ - θ*), the corrected and the printed one, against simulated truth and the bootstrap.
+"""Compare the corrected and the printed covariance of √n(θ̄ - θ*) with simulation and the bootstrap.
 
-First the correlated example: two features correlated 0.9, no intercept, and a constraint set on which only the first
-goes with the group, so that x̃ = (c, 0) and the slab holds θ₁ at 0. Then a penalty, synthetic DM. Each time one
-constraint set is drawn and held fixed. R times: fresh rows, one fit with its replicates. Printed for each coefficient:
-n times the variance of the R fits with a 95 % chi-square interval, n times the mean variance of the replicates, and
-what the formulas say.
+The first problem has two features with correlation 0.9, no intercept, and a constraint set on which only the first
+feature depends on the group, so x̃ = (c, 0) and the slab fixes θ₁ at 0. The second is a penalty on synthetic DM. Each
+problem has one constraint set, which is drawn once, and R repetitions with fresh rows and one fit with its replicates.
+The study prints, for each coefficient, n times the variance of the R fits with a 95 % chi-square interval, n times the
+mean variance of the replicates, and the values of both formulas.
 
     python studies/covariance.py [--repetitions R]
 """
@@ -29,13 +29,13 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 N_CONSTRAINT, N_POPULATION, N_REPLICATES = 1_000, 50_000, 100
-BAND = (0.8, 1.25)  # corrected variance over the simulated one, in the correlated example
+BAND = (0.8, 1.25)  # allowed ratios of corrected to simulated variance in the correlated example
 DM = sf.datasets.SyntheticDM(seed=11)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows, a model, and the coefficients to look at."""
+    """Rows, a model, and the coefficients to compare."""
 
     name: str
     draw: Callable[[int, int], tuple[Any, Any, Any]]  # (part, rows)
@@ -45,7 +45,7 @@ class Problem:
 
 
 def correlated(part: int, n: int) -> tuple[Any, Any, Any]:
-    """Two features correlated 0.9; in the constraint set, part 0, the group goes with the first and not the second."""
+    """Two features with correlation 0.9; in the constraint set, part 0, only the first depends on the group."""
     rng = np.random.default_rng([17, part])
     X = rng.normal(size=(n, 2)) @ np.linalg.cholesky([[1.0, 0.9], [0.9, 1.0]]).T
     y = np.where(rng.random(n) < expit(0.5 * X.sum(axis=1)), 1, -1)
@@ -59,7 +59,7 @@ def correlated(part: int, n: int) -> tuple[Any, Any, Any]:
 def synthetic(part: int, n: int) -> tuple[Any, Any, Any]:
     """Rows of synthetic DM."""
     batch = DM.rows(part * 1_000_000, n)
-    return batch.X, batch.y, batch.group
+    return batch.X.to_numpy(), batch.y, batch.sensitive
 
 
 def problems() -> list[Problem]:
@@ -76,14 +76,14 @@ def problems() -> list[Problem]:
 
 
 def fit(problem: Problem, repetition: int) -> Any:
-    """One fit on fresh rows, with the constraint set that all have."""
+    """Fit fresh rows with the common constraint set."""
     X, y, z = problem.draw(2 + repetition, problem.n)
     clf = sf.FairClassifier(**problem.model, n_replicates=N_REPLICATES, random_state=repetition)
     return clf.fit(X, y, sensitive_features=z, constraint_set=problem.draw(0, N_CONSTRAINT))
 
 
 def repeat(task: tuple[Problem, int]) -> tuple[np.ndarray, np.ndarray]:
-    """One repetition: coefficients of the fit, and the variances of its replicates."""
+    """Run one repetition: coefficients of the fit, and variances of its replicates."""
     clf = fit(*task)
     theta, replicates = clf.coef_[0], clf.coef_replicates_
     if clf.fit_intercept:
@@ -92,7 +92,7 @@ def repeat(task: tuple[Problem, int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def without_kinks(clf: Any, X: Any, y: Any) -> np.ndarray:
-    """Corrected form for a penalty, but with the curvature of its kinks left out, as in the paper."""
+    """Corrected formula for a penalty, but without the curvature of its kinks, as in the paper."""
     model, rows = clf._population(X, y, None)
     s, form, moved = model.learner.settings, model.learner.form, model.moved(rows.X)
     u = np.linalg.solve(model.W, sf.theory.optimum(clf, X, y))
@@ -104,7 +104,7 @@ def without_kinks(clf: Any, X: Any, y: Any) -> np.ndarray:
 
 
 def compare(problem: Problem, repetitions: int, quiet: bool) -> list[dict[str, Any]]:
-    """One row for each coefficient."""
+    """Make one row per coefficient."""
     tasks = [(problem, repetition) for repetition in range(repetitions)]
     found = list(results.in_parallel(repeat, tasks, problem.name, quiet))
     fits, variances = (np.array(column) for column in zip(*found, strict=True))
@@ -132,7 +132,7 @@ def compare(problem: Problem, repetitions: int, quiet: bool) -> list[dict[str, A
 
 
 def draw(rows: list[dict[str, Any]]) -> None:
-    """The table as a picture."""
+    """Draw the table."""
     figure, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
     at = -np.arange(len(rows), dtype=float)
     ax.barh(
@@ -142,8 +142,8 @@ def draw(rows: list[dict[str, Any]]) -> None:
     ax.scatter([row["simulated"] for row in rows], at, marker="|", s=180, color="black", label="simulated")
     for key, label, marker, colour in (
         ("bootstrap", "bootstrap", "o", "#0072B2"),
-        ("corrected", "corrected form", "D", "#009E73"),
-        ("printed", "printed form", "X", "#D55E00"),
+        ("corrected", "corrected formula", "D", "#009E73"),
+        ("printed", "printed formula", "X", "#D55E00"),
     ):
         ax.scatter([row[key] for row in rows], at, marker=marker, s=36, color=colour, label=label, zorder=3)
     ax.set_yticks(at, [f"{row['problem']}\n{row['coefficient']}, n = {row['rows']:,}" for row in rows], fontsize=8)
@@ -156,7 +156,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int)
     parser.add_argument("--quiet", action="store_true")
@@ -169,7 +169,7 @@ def main() -> None:
         draw(rows)
     slab = [row for row in rows if row["problem"].startswith("correlated")]
     if not all(BAND[0] <= row["corrected"] / row["simulated"] <= BAND[1] for row in slab):
-        raise SystemExit("The corrected form is out of bounds in the correlated example.")
+        raise SystemExit("The corrected formula is out of bounds in the correlated example.")
 
 
 if __name__ == "__main__":

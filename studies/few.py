@@ -1,9 +1,9 @@
-"""Exact coverage of intervals for a single rate when few rows, or few on one side of it, are seen.
+"""Compute the exact coverage of intervals for a single rate with few rows in total or on one side.
 
-No simulation: for n rows, every possible count has its binomial probability, and an interval either contains the true
-rate or not. Printed: the lowest and the mean coverage over rates from 0 to 1 at a nominal 95 %, for Clopper and
-Pearson, Wilson, the Bayesian bootstrap with half a row extra on each side (Jeffreys), and what surefair does: Clopper
-and Pearson where fewer than 15 rows are on either side of the rate, otherwise the bootstrap.
+This needs no simulation: for n rows, every possible count has its binomial probability, and an interval either contains
+the true rate or not. The study prints the lowest and the mean coverage over rates from 0 to 1 at a nominal 95 %, for
+Clopper and Pearson, Wilson, the Bayesian bootstrap with half an extra row on each side (Jeffreys), and surefair, which
+uses Clopper and Pearson if fewer than 15 rows are on either side of the rate, and the bootstrap otherwise.
 
     python studies/few.py
 """
@@ -38,20 +38,20 @@ def wilson(k: np.ndarray, n: int) -> Limits:
 
 
 def jeffreys(k: np.ndarray, n: int) -> Limits:
-    """Percentiles of the Bayesian bootstrap with half a row extra on each side; the rate seen is never left out."""
+    """Percentiles of the Bayesian bootstrap with half an extra row per side, widened to include the observed rate."""
     low, high = beta.ppf(0.025, k + 0.5, n - k + 0.5), beta.ppf(0.975, k + 0.5, n - k + 0.5)
     return np.minimum(low, k / n), np.maximum(high, k / n)
 
 
 def chosen(k: np.ndarray, n: int) -> Limits:
-    """What surefair does, in the limit of many replicates."""
+    """Limits of surefair, for many replicates."""
     few = np.minimum(k, n - k) < FEW
     (exact_low, exact_high), (low, high) = clopper_pearson(k, n), jeffreys(k, n)
     return np.where(few, np.minimum(low, exact_low), low), np.where(few, np.maximum(high, exact_high), high)
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quiet", action="store_true")
     parser.parse_args()

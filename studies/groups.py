@@ -1,8 +1,8 @@
-"""Coverage of evaluation-only intervals over many groups: at parity, and with one group apart.
+"""Measure the coverage of evaluation-only intervals with many groups: at parity, and with one different group.
 
-Groups with known rates are drawn many times; each time ``surefair.fairness_interval`` gives a 95 % interval for the
-unfairness, the largest gap between any two of them (for equalized odds, in either rate). Printed: how often it
-contained the truth, with a 95 % binomial interval for that share, and its mean width.
+Each simulation draws groups with known rates, and ``surefair.fairness_interval`` computes a 95 % interval for the
+unfairness: the largest gap between any two groups (for equalized odds, in either rate). The study prints how often the
+interval contains the truth, with a 95 % binomial interval for that share, and its mean width.
 
     python studies/groups.py [--simulations N]
 """
@@ -22,7 +22,7 @@ LEAST = 0.93
 
 
 class Design(NamedTuple):
-    """Groups, and how often a decision is positive in each."""
+    """Groups, and the rate of positive decisions in each."""
 
     metric: str
     sizes: tuple[int, ...]  # rows of each group
@@ -30,9 +30,9 @@ class Design(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The groups, shortly."""
-        alike = len(set(self.sizes)) == 1
-        return f"{len(self.sizes)} x {self.sizes[0]}" if alike else " + ".join(map(str, self.sizes))
+        """Short description of the groups."""
+        equal = len(set(self.sizes)) == 1
+        return f"{len(self.sizes)} x {self.sizes[0]}" if equal else " + ".join(map(str, self.sizes))
 
     @property
     def truth(self) -> float:
@@ -58,7 +58,7 @@ def designs() -> list[Design]:
 
 
 def simulate(task: tuple[Design, int]) -> tuple[bool, float]:
-    """One simulation: whether the interval contains the truth, and its width."""
+    """Run one simulation: whether the interval contains the truth, and its width."""
     design, seed = task
     rng = np.random.default_rng([13, seed])
     group = np.repeat(np.arange(len(design.sizes)), design.sizes)
@@ -89,7 +89,7 @@ def coverage(design: Design, simulations: int, quiet: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--simulations", type=int, default=2_000)
     parser.add_argument("--quiet", action="store_true")

@@ -1,7 +1,7 @@
-"""Coverage of evaluation-only intervals, at parity and away from it.
+"""Measure the coverage of evaluation-only intervals, at parity and away from it.
 
-Two groups of rows with known positive rates are drawn many times; each time ``surefair.fairness_interval`` gives a 95 %
-interval for the gap. Printed: how often it contained the truth, with a 95 % binomial interval for that share.
+Each simulation draws two groups of rows with known positive rates, and ``surefair.fairness_interval`` computes a 95 %
+interval for the gap. The study prints how often it contains the truth, with a 95 % binomial interval for that share.
 
     python studies/parity.py [--simulations N]
 """
@@ -33,7 +33,7 @@ LEAST = 0.93
 
 
 def covered(task: tuple[tuple[int, int], tuple[float, float], str, int]) -> tuple[bool, bool]:
-    """One simulation: whether the intervals for gap and unfairness contain the truth."""
+    """Run one simulation: whether the intervals for gap and unfairness contain the truth."""
     sizes, rates, method, seed = task
     rng = np.random.default_rng([7, seed])
     group = np.repeat([0, 1], sizes)
@@ -66,7 +66,7 @@ def coverage(
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--simulations", type=int, default=2_000)
     parser.add_argument("--quiet", action="store_true")

@@ -1,4 +1,4 @@
-"""How a study keeps its results: JSON for the docs, a table for the reader."""
+"""Save the results of a study as JSON for the docs, and print them as tables."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from surefair.experiments import _run
+from surefair.experiments import run
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results"
 
 T = TypeVar("T")
-KEPT = Path(__file__).parents[1] / "build"  # what long studies have finished
+KEPT = Path(__file__).parents[1] / "build"  # finished parts of long studies
 console = Console(width=None if sys.stdout.isatty() else 120)
 
 
 def in_parallel(
     function: Any, items: Sequence[Any], title: str, quiet: bool = False, n_threads: int = 2
 ) -> Iterator[Any]:
-    """Call the function on every item on some threads, with a progress bar on a terminal."""
+    """Call the function on every item with several threads, with a progress bar on a terminal."""
     found = Parallel(n_jobs=n_threads, prefer="threads", return_as="generator")(
         delayed(function)(item) for item in items
     )
@@ -36,8 +36,8 @@ def in_parallel(
 
 
 def digest() -> str:
-    """Digest of the library's code, on which what was finished depends."""
-    return _run.digest()[:16]
+    """Short hash of the library's code; finished parts are valid only for the same code."""
+    return run.digest()[:16]
 
 
 def keep(
@@ -47,9 +47,9 @@ def keep(
     shown: Sequence[str] | None = None,
     **more: Sequence[dict[str, Any]],
 ) -> bool:
-    """Print rows as tables; if this was the full study, run without options, keep them as JSON for the docs.
+    """Print rows as tables and, if the study ran without options, save them as JSON for the docs.
 
-    ``shown`` names the tables to print, by default all. Returns whether they were kept.
+    ``shown`` names the tables to print, by default all. Returns whether the tables were saved.
     """
     for title, lines in ({name: rows} | more).items():
         if shown is None or title in shown:

@@ -1,8 +1,9 @@
-"""Bootstrap standard errors of an unconstrained logistic fit of Adult, over the sandwich of statsmodels.
+"""Compare bootstrap standard errors of an unconstrained logistic fit of Adult with the sandwich of statsmodels.
 
-All 45,222 rows, in three orders; the first 1,000 of each order are also the constraint set, whence coordinates and
-start come. Ratios of standard errors, for every coefficient, of 2,000 replicates and of the plug-in sandwich of the
-same pass; and which share of the exact variance comes from the one row in a thousand that has most of it.
+The fits use all 45,222 rows in three orders. The first 1,000 of each order are also the constraint set, which
+determines coordinates and start. For every coefficient, the study prints the ratios of two standard errors to the exact
+one, from 2,000 replicates and from the plug-in sandwich of the same pass. It also prints the share of the exact
+variance that comes from the one in a thousand rows with the most influence.
 
     python studies/sandwich.py
 """
@@ -23,7 +24,7 @@ N_CONSTRAINT, N_REPLICATES, ORDERS, BOUNDS = 1_000, 2_000, 3, (0.9, 1.1)
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quiet", action="store_true")
     parser.parse_args()

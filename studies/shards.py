@@ -1,25 +1,25 @@
-"""Rows in shards, each fitted by itself and merged: bias, width and coverage against the number of shards.
+"""Measure bias, width and coverage of fits that are merged from shards, by number of shards.
 
-A population of 200,000 rows for each problem, and one constraint set of 1,000 that is held fixed. R times: n rows are
-drawn and cut at random into M shards of equal length, of 1,500 rows at least; ``fit_shards`` fits and merges them, at
-default settings with 200 replicates, and intervals of all four sources are held against their truths on 5,000
-evaluation rows, as in studies/calibration.py. A repetition has the same rows for every M, so that differences between M
-are paired.
+Each problem has a population of 200,000 rows and one constraint set of 1,000 rows, which is drawn once. Each of R
+repetitions draws n rows and cuts them at random into M shards of equal length, at least 1,500 rows each. ``fit_shards``
+fits and merges them with default settings and 200 replicates. The study then compares the intervals of all four sources
+with their true values on 5,000 evaluation rows, as in studies/calibration.py. A repetition has the same rows for every
+M, so differences between M are paired.
 
-Printed: coverage of intervals of level 95 % (``shards``); bias of the training gap and of the coefficient that is
-furthest off, in standard deviations of a fit in one pass, with its standard error and that of its difference from one
-pass, mean width over that of one pass, and the bootstrap's spread over the true one (``bias``). A cell is out of bounds
-where the exact binomial interval of a coverage, Bonferroni-corrected over all cells, is outside 93 to 97 %; it is
-"warned of" where StartNotForgotten or StepBias is raised in nine repetitions of ten, and FAILS otherwise.
+The table ``shards`` has the coverage of 95 % intervals. The table ``bias`` has the bias of the training gap and of the
+most biased coefficient, in standard deviations of a fit in one pass, with its standard error; its difference from one
+pass, likewise; the mean width relative to one pass; and the bootstrap's spread relative to the true one. A cell is out
+of bounds if the exact binomial interval of a coverage, Bonferroni-corrected over all cells, is outside 93 to 97 %. Such
+a cell is "warned of" if StartNotForgotten or StepBias is raised in nine of ten repetitions, and FAILS otherwise.
 
-How many shards are safe (``law``, ``safe``): a shard of n/M rows carries what is left of its start, of order M/n, and
-the bias of its steps, of the order of their mean size, (M/n)^p where they shrink like k^-p, by default with p = 2/3.
-The standard deviation of the merged fit is of order 1/√n. So bias over standard deviation, beyond that of one pass, is
-a (M - 1)/√n + b (M^p - 1)/n^(p - 1/2): a and b are fitted by weighted least squares, for the coefficient that is moved
-furthest and for the gap, to biases of up to one standard deviation: beyond, shards are so short that the law does not
-hold, nor matter. Safe is the largest M for which the larger of the two stays below a tenth of a standard deviation,
-with constants at the far end of their 95 % region: counted is the start alone, as intervals are mirrored and make up
-for the bias of steps, or both.
+The tables ``law`` and ``safe`` say how many shards are safe. A shard of n/M rows has a bias from its start, of order
+M/n, and a bias from its steps, of the order of their mean size: (M/n)^p if they shrink like k^-p, by default with
+p = 2/3. The standard deviation of the merged fit is of order 1/√n. So the bias relative to the standard deviation, in
+excess of that of one pass, is a (M - 1)/√n + b (M^p - 1)/n^(p - 1/2). Weighted least squares gives a and b for the gap
+and for the coefficient that moves most, from biases of up to one standard deviation; beyond that, shards are so short
+that the law neither holds nor matters. The largest safe M keeps the larger of the two biases below a tenth of a
+standard deviation, with constants at the far end of their 95 % region. It is computed for the start alone, because
+intervals are mirrored and correct the bias of the steps, and for both.
 
     python studies/shards.py [--repetitions R] [--rows N ...] [--shards M ...] [--jobs J] [--quiet]
 """
@@ -51,10 +51,10 @@ import matplotlib.pyplot as plt
 SEED, N_POPULATION, N_CONSTRAINT, N_EVALUATION, LEVEL = 19, 200_000, 1_000, 5_000, 0.95
 ROWS, SHARDS, BOUNDS = (20_000, 200_000), (1, 2, 8, 32), (0.93, 0.97)
 SOURCES = ("training", "retraining", "evaluation", "total")
-WARNED = 0.9  # share of repetitions in which a cell out of bounds must be warned of
-LEAST_ROWS = 1_500  # of a shard
-ALLOWED, NEAR = 0.1, 1.0  # standard deviations of bias that are safe, and up to which the law is fitted
-SIZES = tuple(10**k for k in range(4, 11))  # numbers of rows for which safe shards are told
+WARNED = 0.9  # share of repetitions that must raise a diagnostic in a cell out of bounds
+LEAST_ROWS = 1_500  # per shard
+ALLOWED, NEAR = 0.1, 1.0  # largest safe bias, and largest bias for fitting the law, in standard deviations
+SIZES = tuple(10**k for k in range(4, 11))  # numbers of rows in the table of safe shards
 COEFFICIENT, GAP = "#0072B2", "#D55E00"
 
 
@@ -67,14 +67,14 @@ class Rows(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A population and what is to be fair on it."""
+    """A population and a criterion."""
 
     load: Callable[[], Any]
     criterion: str | None
 
 
 def logistic(d: int = 20) -> Rows:
-    """Toeplitz design of studies/classic.py, with a group that leans on the last features; large margins."""
+    """Toeplitz design of studies/classic.py with large scores, and a group that depends on the last features."""
     rng = np.random.default_rng(SEED)
     X = rng.normal(size=(N_POPULATION, d)) @ np.linalg.cholesky(COVARIANCES["Toeplitz"](d)).T
     y = np.where(rng.random(len(X)) < expit(X @ np.linspace(0.0, 1.0, d)), 1, -1)
@@ -95,7 +95,7 @@ PROBLEMS = {
 def in_shards(
     M: int, clf: sf.FairClassifier, X: Any, y: Any, *, sensitive_features: Any, constraint_set: Any
 ) -> sf.FairClassifier:
-    """Fit in M shards of equal length; the rows are independent draws, and so any cut is one at random."""
+    """Fit in M shards of equal length; the rows are independent draws, so any cut is random."""
     edges = np.linspace(0, len(y), M + 1).astype(int)
     parts = [slice(*ends) for ends in pairwise(edges)]
     shards = [(X[part], y[part], {name: z.iloc[part] for name, z in sensitive_features.items()}) for part in parts]
@@ -121,7 +121,7 @@ def measure(problem: Problem, population: Any, n: int, M: int, args: argparse.Na
 
 
 class Shift(NamedTuple):
-    """Bias of one quantity in standard deviations of one pass: all of it, and beyond one pass, with errors."""
+    """Bias of one quantity in standard deviations of one pass: in total and in excess of one pass, with errors."""
 
     bias: float
     error: float
@@ -130,7 +130,7 @@ class Shift(NamedTuple):
 
 
 def shift(errors: np.ndarray, one_pass: np.ndarray) -> Shift:
-    """Bias out of paired repetitions, estimates minus truths, shape (R,)."""
+    """Bias from paired repetitions: estimates minus true values, shape (R,)."""
     both = np.isfinite(errors) & np.isfinite(one_pass)
     errors, one_pass = errors[both], one_pass[both]
     sd, root = one_pass.std(ddof=1), np.sqrt(len(errors))
@@ -140,10 +140,10 @@ def shift(errors: np.ndarray, one_pass: np.ndarray) -> Shift:
 
 
 class Cell(NamedTuple):
-    """What was found for one problem, number of rows and number of shards."""
+    """Results for one problem, number of rows and number of shards."""
 
     found: Calibration
-    shifts: list[Shift]  # by row of the table
+    shifts: list[Shift]  # one per row of the table
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -151,17 +151,17 @@ class Cell(NamedTuple):
         return self.found.to_dict()["table"]
 
     def which(self, kind: str, source: str = "training") -> list[int]:
-        """Numbers of the table's rows of a kind."""
+        """Indices of the table's rows of one kind."""
         return [i for i, row in enumerate(self.table) if (row["kind"], row["source"]) == (kind, source)]
 
     @property
     def warned(self) -> dict[str, float]:
-        """Shares of repetitions by diagnostic; a fit that warns of its start says nothing of its steps."""
+        """Share of repetitions by diagnostic; a fit that warns about its start does not check its steps."""
         return {name: self.found.warned.get(name, 0.0) for name in ("StartNotForgotten", "StepBias")}
 
 
 def coverage(cell: Cell, level: float) -> dict[str, Any]:
-    """Coverages of a cell and what to say of them."""
+    """Coverages of a cell and the verdict on them."""
     failed, limits = [], {}
     for row in cell.table:
         name = row["source"] if row["kind"] == "gap" else row["quantity"]
@@ -207,7 +207,7 @@ def bias(cell: Cell, one_pass: Cell) -> dict[str, Any]:
 
 
 def wider(cell: Cell, one_pass: Cell, i: int) -> tuple[float, float]:
-    """Mean width over that of one pass, with its standard error, of a quantity, in pairs."""
+    """Mean width of a quantity relative to one pass, with its standard error; paired by repetition."""
     here, there = cell.found.widths[:, i], one_pass.found.widths[:, i]
     both = np.isfinite(here) & np.isfinite(there)
     ratio = here[both].mean() / there[both].mean()
@@ -216,27 +216,27 @@ def wider(cell: Cell, one_pass: Cell, i: int) -> tuple[float, float]:
 
 
 def _pair(i: int, cell: Cell) -> tuple[str, str]:
-    """Bias and bias beyond one pass of a quantity, with standard errors."""
+    """Bias of a quantity, in total and in excess of one pass, with standard errors."""
     s = cell.shifts[i]
     return f"{s.bias:+.3f} ± {s.error:.3f}", f"{s.beyond:+.3f} ± {s.error_beyond:.3f}"
 
 
 class Law(NamedTuple):
-    """Bias of a quantity beyond one pass as a (M - 1)/√n + b (M^p - 1)/n^(p - 1/2), where steps shrink like k^-p."""
+    """Excess bias of a quantity: a (M - 1)/√n + b (M^p - 1)/n^(p - 1/2), where steps shrink like k^-p."""
 
     quantity: str
-    i: int  # its row of the table
+    i: int  # row of the table
     constants: np.ndarray  # a, b
     covariance: np.ndarray
-    misfit: float  # sum of squares of the residuals over their errors
-    free: int  # its degrees of freedom
+    misfit: float  # sum of squares of residuals divided by their errors
+    free: int  # degrees of freedom of the misfit
 
     def at(self, n: float, M: float) -> float:
-        """Bias beyond one pass."""
+        """Bias in excess of one pass."""
         return float(_terms(n, M) @ self.constants)
 
     def bound(self, n: float, M: float, terms: int) -> float:
-        """Largest size of the bias, or of its first term alone, that the 95 % region of the constants allows."""
+        """Largest absolute bias, by both terms or the first, that the 95 % region of the constants allows."""
         at = _terms(n, M)[:terms]
         error = np.sqrt(at @ self.covariance[:terms, :terms] @ at)
         return float(abs(at @ self.constants[:terms]) + np.sqrt(chi2.ppf(LEVEL, terms)) * error)
@@ -247,7 +247,7 @@ def _terms(n: float, M: float) -> np.ndarray:
 
 
 def fitted(cells: dict[tuple[int, int], Cell], i: int) -> Law:
-    """Fit the law of one quantity, to cells with little bias and those with the fewest shards."""
+    """Fit the law of one quantity to cells with little bias and to those with the fewest shards."""
     known = {key: cell.shifts[i] for key, cell in cells.items() if key[1] > 1}
     fewest = min(M for _, M in known)
     known = {key: one for key, one in known.items() if key[1] == fewest or abs(one.beyond) <= NEAR}
@@ -262,14 +262,14 @@ def fitted(cells: dict[tuple[int, int], Cell], i: int) -> Law:
 
 
 def laws(cells: dict[tuple[int, int], Cell]) -> list[Law]:
-    """Laws of one problem: of the gap, and of the coefficient that is moved furthest where shards are shortest."""
+    """Laws of one problem: for the gap, and for the coefficient that moves most when shards are shortest."""
     last = max(cells.items(), key=lambda one: one[0][1] / np.sqrt(one[0][0]))[1]
     worst = max(last.which("coefficient"), key=lambda i: abs(last.shifts[i].beyond))
     return [fitted(cells, i) for i in (*last.which("gap"), worst)]
 
 
 def safe(laws: list[Law], n: int, terms: int) -> int:
-    """Return the largest number of shards, one per 1,500 rows at most, whose biases are surely small enough."""
+    """Return the largest safe number of shards, at most one per 1,500 rows."""
     low, high = 1, n // LEAST_ROWS + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -278,8 +278,8 @@ def safe(laws: list[Law], n: int, terms: int) -> int:
     return low
 
 
-def told(problem: str, law: Law) -> dict[str, Any]:
-    """One line about a law."""
+def described(problem: str, law: Law) -> dict[str, Any]:
+    """Make one line about a law."""
     (a, b), error = law.constants, np.sqrt(np.diag(law.covariance))
     return {
         "problem": problem,
@@ -295,13 +295,13 @@ def told(problem: str, law: Law) -> dict[str, Any]:
 
 
 def draw(problem: str, cells: dict[tuple[int, int], Cell], axes: Any) -> None:
-    """Bias and width of one problem against the number of shards."""
+    """Draw bias and width of one problem against the number of shards."""
     sizes = sorted({n for n, _ in cells}, reverse=True)
     for (n, law), k in zip(product(sizes, laws(cells)), range(4), strict=False):
         colour, style = (GAP, COEFFICIENT)[k % 2], ("-", "--")[k // 2]
         look = {"color": colour, "markersize": 4, "mfc": colour if k < 2 else "white"}
         some = {M: cell for (rows, M), cell in cells.items() if rows == n}
-        beside = [M * 1.06 ** (k - 1.5) for M in some]  # so that bars do not hide each other
+        beside = [M * 1.06 ** (k - 1.5) for M in some]  # shifted, so that bars do not hide each other
         moved = [cell.shifts[law.i] for cell in some.values()]
         bars = [1.96 * one.error_beyond for one in moved]
         axes[0].errorbar(beside, [one.beyond for one in moved], bars, fmt="o", capsize=2, **look)
@@ -327,7 +327,7 @@ def draw(problem: str, cells: dict[tuple[int, int], Cell], axes: Any) -> None:
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=300)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
@@ -336,7 +336,7 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args()
     if min(args.shards) != 1:
-        parser.error("one shard must be among them: the others are compared with it")
+        parser.error("--shards must include 1, because the other numbers are compared with it")
     found: dict[str, dict[tuple[int, int], Cell]] = {}
     for name, problem in PROBLEMS.items():
         population, found[name] = problem.load(), {}
@@ -357,21 +357,21 @@ def main() -> None:
             covered.append(names | coverage(cell, level))
             biased.append(names | bias(cell, cells[n, 1]))
         both = laws(cells)
-        constants += [told(name, law) for law in both]
+        constants += [described(name, law) for law in both]
         for terms, counted in ((1, "start"), (2, "start and steps")):
             numbers = {f"{n:,}_rows": safe(both, n, terms) for n in SIZES}
             most.append({"problem": name, "counted": counted} | numbers)
     figure, axes = plt.subplots(2, len(found), figsize=(11.0, 6.0), sharex=True, squeeze=False, layout="constrained")
     for (name, cells), column in zip(found.items(), axes.T, strict=True):
         draw(name, cells, column)
-    axes[0, 0].set_ylabel("bias beyond one pass\n(standard deviations)")
-    axes[1, 0].set_ylabel("mean width over that of one pass")
+    axes[0, 0].set_ylabel("bias in excess of one pass\n(standard deviations)")
+    axes[1, 0].set_ylabel("mean width relative to one pass")
     settings = {"repetitions": args.repetitions, "n_constraint": N_CONSTRAINT, "judged": judged, "level_each": level}
     kept = results.keep("shards", settings, covered, bias=biased, law=constants, safe=most)
     results.KEPT.mkdir(exist_ok=True)
     figure.savefig((results.FOLDER if kept else results.KEPT) / "shards.png", dpi=120)
     if failed := [row for row in covered if row["verdict"] == "FAILS"]:
-        raise SystemExit(f"{len(failed)} cells are out of bounds, and no diagnostic says so.")
+        raise SystemExit(f"{len(failed)} cells are out of bounds without a diagnostic that explains it.")
 
 
 if __name__ == "__main__":

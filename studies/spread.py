@@ -1,9 +1,9 @@
-"""The spread of the bootstrap against the true one, by brute-force repetition.
+"""Compare the spread of the bootstrap with the true spread, by brute-force repetition.
 
-For each problem one constraint set of 1,000 rows is drawn and held fixed. Then R times: fresh rows, one fit with
-its replicates. The standard deviation of the R fits is the truth; the root mean square over repetitions of the
-replicates' standard deviation is what the bootstrap says. Their ratio is printed for every coefficient and for the
-gaps between all pairs of groups on fixed evaluation rows.
+Each problem has one constraint set of 1,000 rows, which is drawn once. Each of R repetitions draws fresh rows and fits
+them with replicates. The standard deviation of the R fits is the true spread. The bootstrap's estimate is the root mean
+square, over repetitions, of the standard deviation of the replicates. The study prints their ratio for every
+coefficient, and for the gaps between all pairs of groups on fixed evaluation rows.
 
     python studies/spread.py [--repetitions R] [--rows N] [--loss LOSS] [PROBLEM ...]
 """
@@ -31,17 +31,17 @@ N_CONSTRAINT, N_EVALUATION = 1_000, 20_000
 
 @dataclass(frozen=True)
 class Problem:
-    """A population and what is to be fair on it."""
+    """A population and a criterion."""
 
-    load: Callable[[], Any]  # a stream, or a data set from which rows are drawn with replacement
+    load: Callable[[], Any]  # a stream, or a data set to draw rows from with replacement
     criterion: str
     penalty: float = 1.0
-    groups: Callable[[Any], Any] | None = None  # sensitive values out of a data set, if not its own
+    groups: Callable[[Any], Any] | None = None  # sensitive values to use instead of the data set's
     gap_bounds: tuple[float, float] = (0.8, 1.25)
 
 
 def data_folder() -> Path | None:
-    """Files beside the project where they stand; otherwise the loaders look where they always do."""
+    """Folder of data files next to the project, if there is one; otherwise the loaders search their usual places."""
     beside = Path(__file__).parents[2] / "shared" / "data"
     return beside if beside.is_dir() and "SUREFAIR_DATA" not in os.environ else None
 
@@ -53,7 +53,7 @@ def three_races(adult: Any) -> Any:
 
 
 COEF_BOUNDS = (0.8, 1.25)
-DISCRETE = (0.75, 1.35)  # the gap moves in jumps where features are discrete
+DISCRETE = (0.75, 1.35)  # the gap moves in jumps if features are discrete
 PROBLEMS = {
     "synthetic DI": Problem(lambda: sf.datasets.SyntheticDI(seed=11), "demographic_parity"),
     "synthetic DM, penalty 1": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "false_positive_rate", 1.0),
@@ -86,18 +86,18 @@ def draw(name: str, part: int, n: int) -> tuple[Any, Any, Any]:
     source = population(name)
     if hasattr(source, "rows"):
         batch = source.rows(part * 1_000_000, n)
-        return batch.X, batch.y, batch.group
+        return batch.X, batch.y, batch.sensitive
     rows = np.random.default_rng([11, part]).integers(0, len(source), n)
     groups = PROBLEMS[name].groups
     return source.X.iloc[rows], source.y[rows], (source.sensitive if groups is None else groups(source))[rows]
 
 
 def repeat(task: tuple[str, str, int, int]) -> tuple[np.ndarray, np.ndarray, bool]:
-    """One repetition: coefficients, intercept and gaps of the fit, the spreads of its replicates, whether it warned."""
+    """Run one repetition: coefficients and gaps of the fit, spreads of its replicates, and whether it warned."""
     name, loss, repetition, n = task
     problem = PROBLEMS[name]
     X, y, z = draw(name, 2 + repetition, n)
-    clf = sf.FairClassifier(problem.criterion, loss, penalty=problem.penalty, random_state=repetition)
+    clf = sf.FairClassifier(problem.criterion, loss=loss, penalty=problem.penalty, random_state=repetition)
     clf.fit(X, y, sensitive_features=z, constraint_set=draw(name, 0, N_CONSTRAINT))
     theta = np.vstack(
         [np.hstack([clf.coef_.T, clf.coef_replicates_.T]), np.r_[clf.intercept_, clf.intercept_replicates_]]
@@ -114,7 +114,7 @@ def repeat(task: tuple[str, str, int, int]) -> tuple[np.ndarray, np.ndarray, boo
 
 
 def spread(name: str, loss: str, repetitions: int, n: int, quiet: bool = False) -> dict[str, Any]:
-    """Ratios of the bootstrap's to the true standard deviation."""
+    """Ratios of the bootstrap's standard deviation to the true one."""
     tasks = [(name, loss, repetition, n) for repetition in range(repetitions)]
     found = list(results.in_parallel(repeat, tasks, name, quiet))
     fits, spreads, warned = (np.array(column) for column in zip(*found, strict=True))
@@ -138,7 +138,7 @@ def spread(name: str, loss: str, repetitions: int, n: int, quiet: bool = False) 
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("problems", nargs="*", choices=[[], *PROBLEMS])
     parser.add_argument("--repetitions", type=int, default=400)

@@ -1,11 +1,12 @@
-"""Errors of verdicts where the true unfairness is the margin itself, and whether forecasts of rows come true.
+"""Measure the errors of verdicts when the true unfairness equals the margin, and the accuracy of row forecasts.
 
-Errors: evaluation sets are drawn whose true unfairness is exactly the margin, and models are trained whose optimum has
-it in the population; "within margin" and "violates margin" should each be said in at most 5 % of the studies.
+Errors: the study draws evaluation sets whose true unfairness is exactly the margin, and trains models whose optimum has
+it in the population. The verdicts "within margin" and "violates margin" should each occur in at most 5 % of the cases.
 
-Forecasts: an interval now, a margin at 0.7 of the way from the estimate to a limit, the rows that ``rows_needed`` asks
-for; then as many fresh rows, and how far the limit is from the estimate there, over the distance of the margin: 1 where
-the forecast comes true. "within 15 %" is the share of single forecasts that do; their noise is that of two intervals.
+Forecasts: take an interval, put a margin at 0.7 of the way from the estimate to a limit, and ask ``rows_needed`` for
+the number of rows. Then draw that many fresh rows and divide the new distance between limit and estimate by the
+distance of the margin: 1 means that the forecast was right. "within 15 %" is the share of single forecasts that come so
+close; each has the noise of two intervals.
 
     python studies/verdict.py [--studies N] [--forecasts N]
 """
@@ -38,12 +39,12 @@ DESIGNS = [  # metric, margin, rows of each group, rates of each group, options
     ("false_positive_rate", 0.1, (2000, 2000), (0.15, 0.25), {}),
     ("equalized_odds", 0.1, (1000, 1000), (0.2, 0.3), {}),
 ]
-STREAM = 1_000_000  # rows of the synthetic stream that each part of the study may take
+STREAM = 1_000_000  # rows of the synthetic stream for each part of the study
 POPULATION, TOLERANCE = 200_000, 0.1
 
 
 def decided(rng: Any, sizes: Any, rates: Any, metric: str = "demographic_parity", **options: Any) -> sf.Interval:
-    """Interval of rows whose decisions have the given rates; every second row is positive, so that both errors have."""
+    """Interval for rows whose decisions have the given rates; every second label is positive, so both errors occur."""
     group = np.repeat(np.arange(len(sizes)), sizes)
     truth = np.arange(len(group)) % 2
     wrong = rng.random(len(group)) < np.repeat(rates, sizes)
@@ -55,18 +56,18 @@ def decided(rng: Any, sizes: Any, rates: Any, metric: str = "demographic_parity"
 def rows_of(part: int, n: int) -> dict[str, Any]:
     """Rows of a part of the stream."""
     batch = sf.datasets.SyntheticDI(seed=11).rows(part * STREAM, n)
-    return {"X": batch.X, "y": batch.y, "sensitive_features": batch.group}
+    return {"X": batch.X.to_numpy(), "y": batch.y, "sensitive_features": batch.sensitive}
 
 
 def fitted(part: int, n: int) -> sf.FairClassifier:
-    """Classifier trained on a part of the stream; the constraint set is the same in all."""
+    """Train a classifier on a part of the stream; all have the same constraint set."""
     clf = sf.FairClassifier(tolerance=TOLERANCE, random_state=part)
     return clf.fit(**rows_of(part, n), constraint_set=tuple(rows_of(1, 1_000).values()))
 
 
 @cache
 def gap_of_the_optimum() -> float:
-    """Unfairness, in the population, of the optimum."""
+    """Unfairness of the optimum in the population."""
     population = rows_of(0, POPULATION)
     theta = sf.theory.optimum(fitted(2, 1_000), population["X"], population["y"])
     decision, group = population["X"] @ theta[:-1] + theta[-1] > 0.0, population["sensitive_features"]
@@ -85,7 +86,7 @@ def evaluated(task: tuple[int, int]) -> str:
 
 
 def trained(task: tuple[int, int, int]) -> str:
-    """Verdict on one classifier, about its optimum."""
+    """Verdict on the optimum of one classifier."""
     n_training, n_evaluation, study = task
     clf = fitted(10 + study, n_training)
     interval = clf.fairness_interval(**rows_of(10_000 + study, n_evaluation))
@@ -93,7 +94,7 @@ def trained(task: tuple[int, int, int]) -> str:
 
 
 def errors(source: str, metric: str, margin: float, rows: str, method: str, verdicts: list[str]) -> dict[str, Any]:
-    """Line of the table."""
+    """Make one line of the table."""
     return {
         "source": source,
         "metric": metric,
@@ -127,12 +128,12 @@ def all_errors(studies: int, quiet: bool) -> list[dict[str, Any]]:
 
 
 def reach(interval: sf.Interval, upwards: bool) -> float:
-    """How far the limit is from the estimate."""
+    """Distance between the limit and the estimate."""
     return interval.high - interval.estimate if upwards else interval.estimate - interval.low
 
 
 def by_evaluation(study: int) -> tuple[float, float]:
-    """Evaluation alone: rows forecast, and the limit's distance there over the margin's."""
+    """Forecast for evaluation alone: rows forecast, and the limit's distance there relative to the margin's."""
     rng, rates, upwards = np.random.default_rng([17, study]), (0.4, 0.5), study % 2 == 0
     now = decided(rng, (1000, 1000), rates, random_state=study)
     away = SHARE * reach(now, upwards)
@@ -142,7 +143,7 @@ def by_evaluation(study: int) -> tuple[float, float]:
 
 
 def by_total(n_training: int, n_evaluation: int, kind: str) -> Callable[[int], tuple[float, float]]:
-    """Of training and evaluation together, with more rows of one kind, or of both."""
+    """Forecast for training and evaluation together, with more rows of one kind or of both."""
 
     def forecast(study: int) -> tuple[float, float]:
         upwards, part = study % 2 == 0, 20_000 + 4 * study
@@ -190,7 +191,7 @@ def all_forecasts(forecasts: int, quiet: bool) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Run the study and keep its results."""
+    """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--studies", type=int, default=1_000)
     parser.add_argument("--forecasts", type=int, default=100)
@@ -202,7 +203,7 @@ def main() -> None:
     if any(max(line["within_margin"], line["violates_margin"]) > line["most_by_chance"] for line in lines):
         raise SystemExit("Some verdicts are wrong too often.")
     if any(abs(line["realised_over_forecast"] - 1.0) > 0.15 for line in forecasts):
-        raise SystemExit("Some forecasts are off by more than 15 %.")
+        raise SystemExit("Some mean forecasts are off by more than 15 %.")
 
 
 if __name__ == "__main__":

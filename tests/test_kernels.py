@@ -1,15 +1,23 @@
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 import surefair as sf
 from surefair import kernels
+from surefair.criteria import Slabs, SquaredPenalty
+from surefair.learners import Settings, learner_for, multipliers
+from surefair.learners.multipliers import Multipliers
+from surefair.learners.schedules import PolynomialDecay
+from surefair.losses import LOSSES
 
 
 def test_exponential_is_accurate_to_the_last_bits():
@@ -18,7 +26,7 @@ def test_exponential_is_accurate_to_the_last_bits():
     np.testing.assert_allclose(found, np.exp(x), rtol=1e-15)
 
 
-def test_exponential_is_clipped_where_a_double_would_overflow_and_keeps_what_is_not_a_number():
+def test_exponential_is_clipped_before_it_overflows_and_keeps_nan():
     assert kernels.exponential(1e6) == kernels.exponential(np.inf) == kernels.exponential(700.0)
     assert kernels.exponential(-1e6) == kernels.exponential(-np.inf) == kernels.exponential(-700.0)
     assert np.isnan(kernels.exponential(np.nan))
@@ -34,9 +42,59 @@ def test_change_of_coordinates_is_a_matrix_product(intercept):
     np.testing.assert_allclose(found, rows @ W, rtol=1e-13, atol=1e-13)
 
 
+PENALTY = {"penalised_sgd", "penalised_sgd_sparse", "_close"}  # to be replaced
+
+
+def test_no_function_takes_more_than_ten_parameters():
+    functions = {name: getattr(value, "py_func", value) for name, value in vars(kernels).items()}
+    own = {name: f for name, f in functions.items() if inspect.isfunction(f) and f.__module__ == kernels.__name__}
+    assert {"dual_averaging", "dual_averaging_sparse", "count_positive", "_fold"} <= set(own)
+    assert {name for name, f in own.items() if len(inspect.signature(f).parameters) > 10} <= PENALTY
+
+
+def learner_with(loss, law, form, sparse):
+    """A learner whose loss and law have codes of their own."""
+    settings = Settings(
+        loss, 1e-4, 0.0, 1.0, None, PolynomialDecay(1.0, 0.6), Multipliers(law, 0), np.zeros(2), robust=False
+    )
+    return learner_for(settings, form, sparse)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("penalty", [False, True], ids=["slabs", "penalty"])
+def test_learners_refuse_unknown_codes(monkeypatch, penalty, sparse):
+    kind = csr_matrix if sparse else np.asarray
+    form = SquaredPenalty(kind(np.eye(2)), np.ones((1, 2))) if penalty else Slabs(np.ones((1, 2)))
+    loss = LOSSES["log_loss"]
+    monkeypatch.setitem(multipliers.LAWS, "new", 5)
+    rows = kind(np.eye(2)), np.array([1.0, -1.0])
+    for code in (-1, 2):
+        learner = learner_with(replace(loss, code=code), "two_point", form, sparse)
+        with pytest.raises(ValueError, match="Unknown code of a loss"):
+            learner.step(learner.init(3), *rows)
+    learner = learner_with(loss, "new", form, sparse)
+    with pytest.raises(ValueError, match="Unknown code of a law"):
+        learner.step(learner.init(3), *rows)
+
+
+def test_stiffness_refuses_an_unknown_loss():
+    X = csr_matrix(np.eye(2))
+    with pytest.raises(ValueError, match="Unknown code of a loss"):
+        kernels.stiffness(np.eye(2), 2, 0.0, np.zeros(2), np.empty(2))
+    with pytest.raises(ValueError, match="Unknown code of a loss"):
+        kernels.stiffness_sparse(X.indptr, X.indices, X.data, 2, 0.0, np.zeros(2), np.empty(2))
+
+
+def test_every_registered_loss_and_law_is_known_to_the_kernels():
+    for loss in LOSSES.values():
+        for law in multipliers.LAWS.values():
+            kernels.check_codes(loss.code, law)
+    assert len(set(multipliers.LAWS.values())) == len(multipliers.LAWS)
+
+
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("n_columns", [1, 96, 97, 300])
-def test_threads_share_out_every_column_once_in_whole_words(n_threads, n_columns):
+def test_each_column_goes_to_one_thread_in_whole_words(n_threads, n_columns):
     visits = np.zeros((1, n_columns))
     starts = []
 
@@ -49,7 +107,7 @@ def test_threads_share_out_every_column_once_in_whole_words(n_threads, n_columns
     assert all(first % kernels.WORD == 0 for first in starts)
 
 
-def test_an_error_in_a_thread_is_not_lost():
+def test_an_error_in_a_thread_is_raised():
     def kernel(first, last, state):
         raise ZeroDivisionError
 
@@ -57,7 +115,7 @@ def test_an_error_in_a_thread_is_not_lost():
         kernels.on_threads(kernel, (), (np.zeros((1, 200)),), 2)
 
 
-def test_compilation_goes_without_a_cache_where_there_is_no_place_for_one(monkeypatch):
+def test_kernels_compile_without_a_cache_if_there_is_no_place_for_it(monkeypatch):
     njit, attempts = kernels.njit, []
 
     def refuse(cache=False, **options):
@@ -73,7 +131,7 @@ def test_compilation_goes_without_a_cache_where_there_is_no_place_for_one(monkey
 
 NO_CACHE_ANYWHERE = """
 from numba.core import caching
-caching.CacheImpl._locator_classes = []  # what a read-only home amounts to
+caching.CacheImpl._locator_classes = []  # as if no folder were writable
 
 import numpy as np
 import surefair as sf
@@ -87,8 +145,9 @@ print(*clf.coef_[0])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::surefair.diagnostics.ChanceConstraint")
-def test_a_home_that_cannot_be_written_is_no_obstacle():
+def test_a_classifier_trains_without_a_writable_home():
     run = partial(subprocess.run, capture_output=True, text=True, check=False, timeout=300)
     done = run([sys.executable, "-c", NO_CACHE_ANYWHERE], env=os.environ | {"NUMBA_OPT": "1"})
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
-"""What starting costs, by structure and not by the clock (for that, benchmarks/startup.py): who imports what, and when.
+"""What is imported when, and how the package starts where no folder is writable; benchmarks/startup.py measures times.
 
-Each question is asked in a new process, since this one has imported everything already.
+Each test starts a new process, because this one has already imported everything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOADED = f"import json, sys; print(json.dumps([name for name in {HEAVY} if name 
 
 
 def run(code, source=PACKAGE.parent, **places):
-    """What a new process prints that runs the code; it must end well and warn of nothing."""
+    """Run code in a new process, which must succeed without a warning, and return what it prints."""
     unset = {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR"}
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
     environment = {**inherited, "PYTHONPATH": str(source), **{name: str(path) for name, path in places.items()}}
@@ -33,31 +33,31 @@ def run(code, source=PACKAGE.parent, **places):
     return done.stdout
 
 
-# -- Who imports what -----------------------------------------------------------------------------------------------
+# -- Imports -------------------------------------------------------------------------------------------------------
 
 
-def test_import_brings_none_of_the_heavy_packages():
+def test_import_surefair_loads_no_heavy_package():
     assert json.loads(run(f"import surefair; {LOADED}")) == []
 
 
-def test_help_of_the_command_line_and_of_each_command_brings_none_of_them():
+def test_help_of_every_command_loads_no_heavy_package():
     calls = "for call in ([], *([name] for name in main.commands)): main([*call, '--help'], standalone_mode=False)"
     lines = run(f"from surefair.cli import main\n{calls}\n{LOADED}").splitlines()
     assert sum(line.startswith("Usage:") for line in lines) > 1
     assert json.loads(lines[-1]) == []
 
 
-def test_a_classifier_brings_nothing_that_a_fit_does_not_need():
-    unneeded = ("click", "jinja2", "matplotlib", "pooch", "rich", "surefair.storage.checkpoints", "surefair.datasets")
+def test_a_classifier_loads_only_what_a_fit_needs():
+    unneeded = ("click", "jinja2", "matplotlib", "pooch", "rich", "surefair.audit", "surefair.datasets")
     code = f"import sys, surefair; surefair.FairClassifier; print(*set({unneeded}) & set(sys.modules))"
     assert run(code).split() == []
 
 
-# -- The names ------------------------------------------------------------------------------------------------------
+# -- Public names ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sf.__all__)
-def test_each_public_name_is_there_and_listed(name):
+def test_each_public_name_exists_and_is_listed(name):
     assert getattr(sf, name) is not None
     assert name in dir(sf)
 
@@ -66,7 +66,7 @@ def test_names_are_listed_before_they_are_imported():
     assert {"__version__", *sf.__all__} <= set(run("import surefair; print(*dir(surefair))").split())
 
 
-def test_each_name_is_found_in_a_new_process_by_a_star():
+def test_import_star_finds_functions_classes_and_modules():
     names = ("FairClassifier", "datasets", "theory")
     found = run(f"from surefair import *; print({', '.join(f'{name}.__name__' for name in names)})").split()
     assert found == ["FairClassifier", "surefair.datasets", "surefair.inference.theory"]
@@ -80,12 +80,12 @@ def test_modules_are_attributes():
 def test_an_unknown_name_is_an_attribute_error_that_suggests_a_known_one():
     with pytest.raises(AttributeError, match="module 'surefair' has no attribute 'FairClasifier'") as raised:
         sf.FairClasifier
-    assert (raised.value.name, raised.value.obj) == ("FairClasifier", sf)  # from these Python makes "Did you mean"
+    assert (raised.value.name, raised.value.obj) == ("FairClasifier", sf)  # Python turns these into "Did you mean"
     with pytest.raises(ImportError, match="cannot import name 'FairClasifier' from 'surefair'"):
         from surefair import FairClasifier  # noqa: F401
 
 
-def test_type_checkers_see_the_names_where_they_are():
+def test_type_checkers_see_the_same_names():
     body = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8")).body
     (block,) = [node for node in body if isinstance(node, ast.If) and isinstance(node.test, ast.Name)]
     seen = {alias.name: node.module for node in block.body for alias in node.names}
@@ -93,32 +93,37 @@ def test_type_checkers_see_the_names_where_they_are():
     assert set(sf.__all__) <= set(seen)
 
 
-@pytest.mark.parametrize("name", sf._HOME)
-def test_no_module_takes_the_place_of_a_public_name(name):
-    """Importing surefair.x sets sf.x to the module: a function sf.x would be there or not, by who came first."""
-    assert importlib.util.find_spec(f"surefair.{name}") is None
+def test_importing_a_folder_does_not_hide_the_function_of_the_same_name():
+    """Python sets ``surefair.audit`` to the folder when it imports ``surefair.audit.result``, for example."""
+    folders = [name for name in sf._HOME if importlib.util.find_spec(f"surefair.{name}") is not None]
+    assert folders == ["audit"]
+    code = (
+        "import surefair as sf; from surefair.audit.result import Audit; print(callable(sf.audit), sf.Audit is Audit)"
+    )
+    assert run(code).split() == ["True", "True"]
+    assert run(f"import surefair as sf; sf.audit; {code}").split() == ["True", "True"]
 
 
-# -- Homes that cannot be written to ----------------------------------------------------------------------------------
+# -- Folders that are not writable ------------------------------------------------------------------------------------
 
 CALL = "from surefair import kernels; print(round(kernels.exponential(1.0), 9), kernels.exponential.stats.cache_path)"
 
 
 @pytest.fixture
 def blocked(tmp_path):
-    """A copy of the package whose __pycache__ nobody can write to, not even root, and a folder that nobody can make."""
+    """A copy of the package whose __pycache__ is not writable, not even for root, and a folder that cannot be made."""
     shutil.copytree(PACKAGE, tmp_path / "surefair", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "surefair" / "__pycache__").touch()
     return tmp_path, tmp_path / "surefair" / "__pycache__" / "nowhere"
 
 
-def test_with_no_place_for_the_cache_kernels_compile(blocked):
+def test_kernels_compile_without_a_writable_cache(blocked):
     source, nowhere = blocked
     places = {"HOME": nowhere, "USERPROFILE": nowhere, "LOCALAPPDATA": nowhere, "NUMBA_CACHE_DIR": nowhere}
     assert run(CALL, source, **places).split() == ["2.718281828", "None"]
 
 
-def test_an_installation_that_cannot_be_written_to_keeps_kernels_where_it_is_told(blocked, tmp_path_factory):
+def test_an_installation_that_is_not_writable_keeps_kernels_in_numba_cache_dir(blocked, tmp_path_factory):
     source, nowhere = blocked
     kept = tmp_path_factory.mktemp("kept")
     value, where = run(CALL, source, HOME=nowhere, NUMBA_CACHE_DIR=kept).split()
@@ -127,7 +132,7 @@ def test_an_installation_that_cannot_be_written_to_keeps_kernels_where_it_is_tol
     assert list(Path(where).glob("*.nbc"))
 
 
-def test_without_a_home_everything_imports_and_help_is_quiet(blocked):
+def test_without_a_home_imports_and_help_do_not_warn(blocked):
     source, nowhere = blocked
     assert "Usage:" in run("from surefair.cli import main; main(['--help'])", source, HOME=nowhere)
     assert run("from surefair import *; print(FairClassifier())", source, HOME=nowhere) == "FairClassifier()\n"

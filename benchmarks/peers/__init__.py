@@ -1,12 +1,12 @@
-"""Peers: who else does this work. One file per peer; a new file is found by itself.
+"""Other software that does the same work: one file per peer, and a new file is found automatically.
 
 A peer has
 
-- ``NAME`` and ``NOTE``: what it is called, and what it does and does not do;
+- ``NAME`` and ``NOTE``: its name, and what it does and does not do;
 - ``PACKAGE``: the distribution whose version is reported;
 - ``CORE``: whether it runs without ``--all``;
-- ``TARGETS``: by how much surefair should be faster, by name of work;
-- ``prepare(work, data)``: None if it does not do that work, otherwise a call to be timed and the rows it takes.
+- ``TARGETS``: how many times as fast surefair should be, by name of work;
+- ``prepare(work, data)``: None if it does not support the work; otherwise a call to time, and its number of rows.
 """
 
 from __future__ import annotations

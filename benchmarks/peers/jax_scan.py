@@ -19,7 +19,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
-    """The slab on dense rows."""
+    """Supports slabs on dense rows."""
     if not (work.slab and work.dense):
         return None
     rows = 100_000_000 // (work.d + 10) // work.replicates

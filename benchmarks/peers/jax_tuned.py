@@ -1,8 +1,8 @@
 """JAX, tuned by hand: ``lax.scan`` over blocks of rows, in float64 on one thread.
 
-The fastest of the forms tried. With θ = x̃ (x̃·s) / |x̃|² - s, the margin x·θ is had from x̃·s, x·s and x·x̃, so that θ need
-not be written before it is known and fuses with the updates of s and of the sum of θ. One word of random bits serves 32
-rows of a replicate. Unrolling the inner scan helps, and so does a product of few features written as a sum.
+This is the fastest form that we tried. With θ = x̃ (x̃·s) / |x̃|² - s, the score x·θ follows from x̃·s, x·s and x·x̃, so θ
+is not needed for it, and computing θ fuses with the updates of s and of the sum of θ. One word of random bits serves 32
+rows of a replicate. Unrolling the inner scan helps, and so does writing a product of few features as a sum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
-    """The slab on dense rows."""
+    """Supports slabs on dense rows."""
     if not (work.slab and work.dense):
         return None
     rows = 400_000_000 // (work.d + 10) // work.replicates // BLOCK * BLOCK

@@ -13,7 +13,7 @@ TARGETS = {"slab, d=2^18, 50 non-zeros, B=100": 3}
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
-    """Sparse rows only, as many as ours, since making the state and the mean takes long beside few rows."""
+    """Supports sparse rows, as many as ours, because the state and the mean would dominate the time of fewer rows."""
     if work.dense:
         return None
     X, V, eta = data.design(work.rows), data.multipliers(work.rows), steps(work.rows)

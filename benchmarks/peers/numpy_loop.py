@@ -18,7 +18,7 @@ TARGETS = {
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, int]:
-    """Both learners; sparse rows are made dense."""
+    """Supports both learners; makes sparse rows dense."""
     rows = 40_000_000 // (work.d + 20) // work.replicates if work.slab else 1_500
     rows = rows if work.dense else 2
     X, y, V, eta = data.design(rows), data.y, data.multipliers(rows), steps(rows)

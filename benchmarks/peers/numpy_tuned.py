@@ -1,4 +1,4 @@
-"""The plain NumPy loop with its waste taken out: a sum instead of running means, buffers, a subspace for the slab."""
+"""The NumPy loop, optimised by hand: a sum instead of running means, buffers, a subspace for the slab."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TARGETS: dict[str, float] = {}
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
-    """The slab on dense rows."""
+    """Supports slabs on dense rows."""
     if not (work.slab and work.dense):
         return None
     rows = 40_000_000 // (work.d + 20) // work.replicates

@@ -1,4 +1,4 @@
-"""Refits: a bootstrap as Virny and many papers run it, one LogisticRegression per resample of the rows."""
+"""The bootstrap of Virny and many papers: one LogisticRegression per resample of the rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REFITS = 3
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, float] | None:
-    """Dense rows; a constraint is not known to it, so one kind of work is enough."""
+    """Supports dense rows; without a constraint, one kind of work is enough."""
     if not (work.slab and work.dense):
         return None
     rng, n = np.random.default_rng(0), min(work.rows, 100_000)

@@ -1,4 +1,4 @@
-"""River: one logistic regression per replicate, each fed every row."""
+"""River: one logistic regression per replicate, all on every row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TARGETS: dict[str, float] = {}
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
-    """Dense rows; a constraint is not known to it, so one kind of work is enough."""
+    """Supports dense rows; without a constraint, one kind of work is enough."""
     if not (work.slab and work.dense):
         return None
     rows = 500_000 // (work.d + 10) // work.replicates

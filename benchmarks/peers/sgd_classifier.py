@@ -1,4 +1,4 @@
-"""scikit-learn's SGDClassifier: one copy for the fit and one per replicate, fed the same batches."""
+"""scikit-learn's SGDClassifier: one copy for the fit and one per replicate, all on the same batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BATCH, BATCHES = 1_000, 2
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
-    """Dense rows; a constraint is not known to it, so one kind of work is enough."""
+    """Supports dense rows; without a constraint, one kind of work is enough."""
     if not (work.slab and work.dense):
         return None
     V = data.multipliers(BATCHES * BATCH)
@@ -35,5 +35,5 @@ def model(**options: object) -> SGDClassifier:
 
 
 def one_fit(data: Data) -> None:
-    """One model, one pass over all rows, no replicates: the usual way to train a linear classifier on a stream."""
+    """Train one model in one pass without replicates: the usual way to train a linear classifier on a stream."""
     model(max_iter=1, tol=None).fit(data.X, data.y)

@@ -16,7 +16,7 @@ TARGETS = {"slab, d=14, B=200": 21, "slab, d=100, B=200": 11, "slab, d=3, B=100"
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
-    """Write the rows as text, let VW make its cache of them, time a pass over the cache; the intercept is VW's own."""
+    """Write the rows as text, let VW convert them to its cache, and time a pass over it; VW adds the intercept."""
     if not work.slab:
         return None
     rows = 200_000_000 // ((work.non_zeros or work.d) + 60) // work.replicates

@@ -18,14 +18,14 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair.audit.result import Audit
     from surefair.audit.run import audit, resume
     from surefair.calibration import Calibration, calibrate
-    from surefair.classifier import FairClassifier
+    from surefair.classifier import FairClassifier, load, save
     from surefair.criteria import CRITERIA, Criterion
     from surefair.inference import scoring as scoring
     from surefair.inference import theory as theory
-    from surefair.inference.interval import Interval, fairness_interval
+    from surefair.inference.decisions import fairness_interval
+    from surefair.inference.interval import Interval
     from surefair.inference.scoring import mean_interval_score, wasserstein2
     from surefair.learners.schedules import PolynomialDecay
-    from surefair.storage.checkpoints import load, save
 
 __version__ = "0.1.0.dev0"
 
@@ -41,11 +41,11 @@ _HOME = {
     "PolynomialDecay": "surefair.learners.schedules",
     "audit": "surefair.audit.run",
     "calibrate": "surefair.calibration",
-    "fairness_interval": "surefair.inference.interval",
-    "load": "surefair.storage.checkpoints",
+    "fairness_interval": "surefair.inference.decisions",
+    "load": "surefair.classifier",
     "mean_interval_score": "surefair.inference.scoring",
     "resume": "surefair.audit.run",
-    "save": "surefair.storage.checkpoints",
+    "save": "surefair.classifier",
     "wasserstein2": "surefair.inference.scoring",
 }
 _MODULES = {

@@ -1,10 +1,28 @@
 """The compiled inner loops: the only file that imports numba.
 
-Each kernel does, for a range of columns (the fit and its replicates), what the ``reference_step`` of its learner
-does, to rounding. Arrays are (features, columns) with columns contiguous, so every inner loop runs over columns and
-vectorises; a *tile* of columns is carried through all rows of a batch, in the cache, before the next tile starts.
-A column's arithmetic never depends on its neighbours, on the tile, or on where a batch ends: results are the same
-bits whatever the threads and batch sizes. For that, too, nothing is summed by BLAS and ``fastmath`` never reorders.
+A kernel does for a range of columns (the fit and its replicates) what the ``reference_step`` of its learner does, up
+to rounding. Arrays are (features, columns) with columns contiguous, so inner loops run over columns and vectorise. A
+*tile* of columns stays in the cache while all rows of a batch pass; then the next tile follows. The arithmetic of a
+column never depends on its neighbours, on the tile, or on where a batch ends, so results are bit-identical for any
+number of threads and any batch sizes. For the same reason BLAS sums nothing here, and ``fastmath`` never reorders.
+
+Sections, in this order:
+
+    Constants       sizes of tiles and blocks, and the codes of losses and laws
+    Arguments       NamedTuples in which related arguments travel: Batch, SparseBatch, Objective, Faces, Lazy, Record
+    Compilation     the decorators ``compiled`` and ``inlined``, and what the compiler must know about vectors
+    Exponential     exp without branches, in double and in single precision
+    Multipliers     Philox, and the weights of rows in replicates
+    Shared parts    products of rows and coefficients, copies, losses, stiffness, change of coordinates
+    Projection      the nearest point of all slabs
+    Dual averaging  the learner under slabs: dense rows, then sparse rows
+    Penalised SGD   the learner with a penalty: dense rows, then sparse rows
+    Trace           sums of squares of rows, for covariances
+    Counts          positive decisions of many models
+    Threads         columns shared among threads
+
+Numba caches compiled code by the time stamp of this one file, so everything that compiled code depends on is in it.
+Arguments travel in NamedTuples, because these can be cached; jitclasses, closures and functions as arguments cannot.
 """
 
 from __future__ import annotations
@@ -12,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit, types
@@ -20,24 +38,102 @@ from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-WORD = 32  # columns are shared out in multiples of 32, so that the bits of two-point weights come in whole words
-TILE = 224  # the most columns carried through all rows together
-PENALTY_TILE = 96  # the same where there is a penalty and rows are sparse
-BLOCK = 4  # rows whose products and updates are made together, counted from the first row of the stream
-STRIDE = 16  # rows between two points of the path in the trace of a fit, counted in the same way
-FOLD = 256  # rows between two folds of the lazy form, counted in the same way
-STRONG = 0.02  # a share of the dual that the ridge takes in one step, past which a row is a block by itself
+
+# -- Constants --------------------------------------------------------------------------------------------------------
+
+
+WORD = 32  # threads get columns in multiples of 32, so that the bits of two-point multipliers come in whole words
+TILE = 224  # most columns of a tile
+PENALTY_TILE = 96  # most columns of a tile if there is a penalty and rows are sparse
+BLOCK = 4  # rows whose products and updates are computed together, counted from the first row of the stream
+STRIDE = 16  # rows between two points of the path in the trace of a fit, counted from the first row of the stream
+FOLD = 256  # rows between two folds of the lazy form, counted from the first row of the stream
+STRONG = 0.02  # if the ridge shrinks the dual by more than this share in one step, the row is a block by itself
 NEAR = 16  # rows of D' near a change of sides that are followed for each column
-DRAWN = 32  # rows for which weights are drawn at a time
+DRAWN = 32  # rows for which multipliers are drawn at a time
 HEAD_START = 100.0  # rows that the start counts for in the point where penalties are judged
-LOG_LOSS, TWO_POINT, UNIFORM, EXPONENTIAL, NORMAL = 0, 0, 1, 2, 3  # codes; see losses.py and multipliers.py
+SQUARE = 64  # most columns of a sum of squares that are computed together
+COUNTED = 256  # rows whose decisions are computed together, as bits of 64-bit words
+
+LOG_LOSS = 0
+SQUARED_ERROR = 1
+
+TWO_POINT = 0
+UNIFORM = 1
+EXPONENTIAL = 2
+NORMAL = 3
+POISSON = 4
+
+
+# -- Arguments --------------------------------------------------------------------------------------------------------
+
+
+class Batch(NamedTuple):
+    """Dense rows and their steps; all in the precision of the state."""
+
+    X: Any  # (n, D)
+    y: Any  # (n,), labels
+    eta: Any  # (n,), step sizes times relative weights
+    stiff: Any  # (n,), how much each row shortens its step; see ``stiffness``
+    first_row: int  # number of rows before this batch
+
+
+class SparseBatch(NamedTuple):
+    """Sparse rows, in the CSR format, and their steps."""
+
+    starts: Any  # (n + 1,), where the numbers of each row begin
+    features: Any
+    values: Any
+    y: Any  # (n,), like the rest as in Batch
+    eta: Any
+    stiff: Any
+    first_row: int
+
+
+class Objective(NamedTuple):
+    """What columns minimise: a loss with a ridge, over rows that multipliers weigh."""
+
+    loss: int  # code of the loss
+    alpha: float  # ridge
+    law: int  # code of the law of the multipliers
+    seed: Any  # seed of the multipliers, a uint64
+
+
+class Faces(NamedTuple):
+    """Slabs in an orthonormal basis Q of their span: |nᵀu| ≤ e for u = Qθ. Without slabs: one, of zeros."""
+
+    basis: Any  # Q, shape (r, D), r ≥ 1
+    normals: Any  # n, unit vectors, shape (S, r), no two of them parallel
+    levels: Any  # e, shape (S,)
+    gram: Any  # products of the normals, shape (S, S)
+
+
+class Lazy(NamedTuple):
+    """State of dual averaging in the lazy form; see ``dual_averaging``."""
+
+    w: Any  # (D, columns)
+    U: Any  # (D, columns)
+    scalars: Any  # (2 + 3r, columns), and 1 + D more rows in single precision
+    waiting: Any  # (number of rows, D), the rows of a block that is not complete
+    gains: Any  # (2 BLOCK, columns)
+
+
+class Record(NamedTuple):
+    """What column 0 leaves for the trace of the fit; empty arrays if no trace is kept."""
+
+    start: Any  # (D,), where the iterates begin
+    scores: Any  # (n,), to fill: score of each row under the iterate of that moment
+    sums: Any  # (points, D), to fill: every STRIDE rows the sum of the iterates, less that of their start
+
+
+# -- Compilation ------------------------------------------------------------------------------------------------------
 
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz", "arcp"}}
 
 
 def compiled(function: F) -> F:
-    """Compile without the interpreter's lock; keep the result on disk where the disk allows it."""
+    """Compile a function that releases the interpreter's lock; cache the result if there is a writable place."""
     try:
         return njit(cache=True, **OPTIONS)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # no writable place for the cache
@@ -45,13 +141,13 @@ def compiled(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile into every caller."""
+    """Compile a function into each of its callers."""
     return njit(forceinline=True, **OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 @intrinsic
 def _lanes(typing_context, array):  # type: ignore[no-untyped-def]
-    """Numbers of the type of an array in a vector of 64 bytes, known to the compiler."""
+    """How many numbers of an array fit in a vector of 64 bytes: a constant for the compiler."""
     lanes = 512 // array.dtype.bitwidth
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -62,14 +158,23 @@ def _lanes(typing_context, array):  # type: ignore[no-untyped-def]
 
 @inlined
 def _single(array: Any) -> bool:
-    """Whether an array is in single precision; the compiler knows, and leaves out what is then not needed."""
+    """Whether an array is in single precision: a constant, so the compiler drops the branch that is not needed."""
     return _lanes(array) == 16  # type: ignore[call-arg]
 
 
 @inlined
 def _whole(array: Any) -> int:
-    """Number of columns, in whole vectors, as the compiler is so told: it needs no loop for a rest."""
+    """Number of columns, rounded down to whole vectors, so that the compiler needs no loop for a remainder."""
     return array.shape[1] // _lanes(array) * _lanes(array)  # type: ignore[call-arg, no-any-return]
+
+
+@compiled
+def check_codes(loss: int, law: int) -> None:
+    """Raise a ValueError if no kernel has a branch for this loss or this law; kernels call it before their loops."""
+    if loss != LOG_LOSS and loss != SQUARED_ERROR:
+        raise ValueError("Unknown code of a loss. Use a code of kernels.py, or add the code and its branches there.")
+    if law != TWO_POINT and law != UNIFORM and law != EXPONENTIAL and law != NORMAL and law != POISSON:
+        raise ValueError("Unknown code of a law. Use a code of kernels.py, or add the code and its branches there.")
 
 
 # -- Exponential ----------------------------------------------------------------------------------------------------
@@ -99,7 +204,8 @@ def _bits_of_double(typing_context, value):  # type: ignore[no-untyped-def]
 def exponential(x: float) -> float:
     """exp(x) without branches, so that a loop over it vectorises; clipped to exp(±700).
 
-    x = n ln 2 + r with |r| ≤ ln(2)/2; a Taylor polynomial of degree 13 gives exp(r), and n goes into the exponent bits.
+    Write x = n ln 2 + r with |r| ≤ ln(2)/2: a Taylor polynomial of degree 13 gives exp(r), and n is added to the
+    exponent bits.
     """
     x = min(max(x, -700.0), 700.0)
     shifted = x * 1.4426950408889634 + 6755399441055744.0  # 1.5 · 2⁵²: the last bits are now the integer n
@@ -137,7 +243,7 @@ def _single_power(typing_context, shifted):  # type: ignore[no-untyped-def]
 
 @compiled
 def exponential_single(x: Any) -> Any:
-    """The same in single precision throughout, clipped to exp(±87), by a Taylor polynomial of degree 7."""
+    """exp(x) in single precision throughout, clipped to exp(±87), with a Taylor polynomial of degree 7."""
     single = np.float32
     x = min(max(single(x), single(-87.0)), single(87.0))
     shifted = x * single(1.4426950408889634) + single(12582912.0)  # 1.5 · 2²³
@@ -159,25 +265,34 @@ def exponential_single(x: Any) -> Any:
 
 @compiled
 def philox(row: int, row_step: int, block: int, block_step: int, purpose: int, seed: int, words: Any) -> None:
-    """Fill words (4, n) with the random bits of n rows, or n blocks of columns; see ``multipliers.philox``."""
-    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    """Fill words (4, n) with the random bits of n rows, or of n blocks of columns; see ``multipliers.philox``."""
+    mask = np.uint64(0xFFFFFFFF)
+    half = np.uint64(32)
     for i in range(words.shape[1]):
         at = np.uint64(row + i * row_step)
-        x0, x1, x2, x3 = at & mask, at >> half, np.uint64(block + i * block_step), np.uint64(purpose)
-        k0, k1 = np.uint64(seed) & mask, np.uint64(seed) >> half
+        x0 = at & mask
+        x1 = at >> half
+        x2 = np.uint64(block + i * block_step)
+        x3 = np.uint64(purpose)
+        k0 = np.uint64(seed) & mask
+        k1 = np.uint64(seed) >> half
         for _ in range(10):
             a = x0 * np.uint64(0xD2511F53)
             b = x2 * np.uint64(0xCD9E8D57)
             x0, x1, x2, x3 = (b >> half) ^ x1 ^ k0, b & mask, (a >> half) ^ x3 ^ k1, a & mask
             k0 = (k0 + np.uint64(0x9E3779B9)) & mask
             k1 = (k1 + np.uint64(0xBB67AE85)) & mask
-        words[0, i], words[1, i], words[2, i], words[3, i] = x0, x1, x2, x3
+        words[0, i] = x0
+        words[1, i] = x1
+        words[2, i] = x2
+        words[3, i] = x3
 
 
 @compiled
 def draw_words(law: int, seed: int, first_row: int, first_column: int, words: Any) -> None:
-    """Fill words (rows, words) with the random bits of weights: one a column of them, or, where 0 or 2, a word 32.
+    """Fill words (rows, words) with the random bits of multipliers.
 
+    Two-point multipliers need one bit each, so a word serves 32 columns; other laws need a word per column.
     ``first_column`` is a multiple of 32.
     """
     n_rows, n_words = words.shape
@@ -199,7 +314,7 @@ def draw_words(law: int, seed: int, first_row: int, first_column: int, words: An
 
 @intrinsic
 def _bit(typing_context, word, b):  # type: ignore[no-untyped-def]
-    """Bit b of a word, in 32 bits throughout: numba itself would widen them."""
+    """Bit b of a word, in 32 bits throughout: numba by itself would widen them."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.and_(builder.lshr(*args), args[0].type(1))
@@ -209,15 +324,16 @@ def _bit(typing_context, word, b):  # type: ignore[no-untyped-def]
 
 @inlined
 def draw_moves(law: int, step: float, damp: float, words: Any, i: int, has_fit: bool, move: Any) -> None:
-    """Fill move (columns,) with the steps of row i of words, ηV / (1 + ηV damp); the fit, V = 1, may come first.
+    """Fill move (columns,) with the steps ηV / (1 + ηV damp) of one row, whose random bits are row i of words.
 
-    The columns are a multiple of 4.
+    If the first column is the fit, it has V = 1. The number of columns is a multiple of 4.
     """
     number = move.dtype.type
     if law == TWO_POINT:
         most = number(2.0 * step / (1.0 + damp * (2.0 * step)))
         for low in range(0, len(move), 32):
-            word, part = np.int32(words[i, low // 32]), move[low : low + 32]
+            word = np.int32(words[i, low // 32])
+            part = move[low : low + 32]
             if _single(move):
                 for b in range(len(part)):
                     part[b] = most * number(_bit(word, np.int32(b)))  # type: ignore[call-arg]
@@ -237,13 +353,14 @@ def draw_moves(law: int, step: float, damp: float, words: Any, i: int, has_fit: 
 
 @compiled
 def _words(law: int, n_columns: int) -> Any:
-    """Room for the random bits of DRAWN rows."""
-    return np.empty((DRAWN, -(-n_columns // 32) if law == TWO_POINT else -(-n_columns // 4) * 4), dtype=np.uint32)
+    """Array for the random bits of DRAWN rows."""
+    n_words = -(-n_columns // 32) if law == TWO_POINT else -(-n_columns // 4) * 4
+    return np.empty((DRAWN, n_words), dtype=np.uint32)
 
 
 @compiled
 def _transform(law: int, V: Any) -> None:
-    """Turn uniform numbers into weights, in place; see ``multipliers._transform``."""
+    """Turn uniform numbers into multipliers, in place; see ``multipliers._transform``."""
     n = len(V)
     if law == UNIFORM:
         for b in range(n):
@@ -253,11 +370,15 @@ def _transform(law: int, V: Any) -> None:
             V[b] = -np.log(V[b])
     elif law == NORMAL:
         for b in range(0, n, 2):
-            radius, angle = np.sqrt(-2.0 * np.log(V[b])), 2.0 * np.pi * V[b + 1]
-            V[b], V[b + 1] = 1.0 + radius * np.cos(angle), 1.0 + radius * np.sin(angle)
-    else:
+            radius = np.sqrt(-2.0 * np.log(V[b]))
+            angle = 2.0 * np.pi * V[b + 1]
+            V[b] = 1.0 + radius * np.cos(angle)
+            V[b + 1] = 1.0 + radius * np.sin(angle)
+    elif law == POISSON:
         for b in range(n):
-            u, term, cdf = V[b], np.exp(-1.0), np.exp(-1.0)
+            u = V[b]
+            term = np.exp(-1.0)
+            cdf = np.exp(-1.0)
             V[b] = 0.0
             while cdf < u and V[b] < 13.0:
                 V[b] += 1.0
@@ -265,21 +386,21 @@ def _transform(law: int, V: Any) -> None:
                 cdf += term
 
 
-# -- Pieces that both learners share ----------------------------------------------------------------------------------
+# -- Shared parts -----------------------------------------------------------------------------------------------------
 
 
 @compiled
 def change_coordinates(X: Any, W: Any, out: Any) -> None:
-    """Fill out (rows, D) with (x, 1)ᵀW, or with xᵀW where W has no row for an intercept.
+    """Fill out (rows, D) with (x, 1)ᵀW, or with xᵀW if W has no row for an intercept.
 
-    Rows are turned, so that inner loops run over them. What is 0 at the lower ends of the columns of W is left out.
+    Rows are transposed, so that inner loops run over them. Zeros at the lower ends of the columns of W are skipped.
     """
-    (n, d), (depth, D) = X.shape, W.shape
-    across, ends = (
-        _room(W, -(-D // BLOCK) * BLOCK, -(-depth // BLOCK) * BLOCK),
-        np.zeros(D // BLOCK + 1, dtype=np.int64),
-    )
-    block, moved = _room(W, across.shape[1], TILE), _room(W, len(across), TILE)
+    n, d = X.shape
+    depth, D = W.shape
+    across = _room(W, -(-D // BLOCK) * BLOCK, -(-depth // BLOCK) * BLOCK)
+    ends = np.zeros(D // BLOCK + 1, dtype=np.int64)
+    block = _room(W, across.shape[1], TILE)
+    moved = _room(W, len(across), TILE)
     for j in range(depth):
         for c in range(D):
             across[c, j] = W[j, c]
@@ -290,14 +411,14 @@ def change_coordinates(X: Any, W: Any, out: Any) -> None:
             block[j, i] = 1.0
     for low in range(0, n, TILE):
         high = min(low + TILE, n)
-        _turn(X[low:high], block)
+        _transpose(X[low:high], block)
         for c in range(0, D, BLOCK):
             _products(across[c : c + BLOCK], block[: ends[c // BLOCK]], moved[c : c + BLOCK])
-        _turn(moved[:D, : high - low], out[low:high])
+        _transpose(moved[:D, : high - low], out[low:high])
 
 
 @compiled
-def _turn(A: Any, out: Any) -> None:
+def _transpose(A: Any, out: Any) -> None:
     """Write the transpose of A (n, m) to the first n columns and m rows of out."""
     for i in range(len(A)):
         for j in range(A.shape[1]):
@@ -308,10 +429,11 @@ def _turn(A: Any, out: Any) -> None:
 def _products(X: Any, theta: Any, out: Any) -> None:
     """Fill out (4, columns) with the products of 4 rows with θ (D, columns); D is even, columns are padded.
 
-    One product is added after the other: with a sum of two products the compiler may round either of them first, and
-    need not choose alike in every loop. What is read is read before anything is written, or it would be read again.
+    Products are added one after the other: in a sum of two products the compiler may round either of them first, and
+    different loops could differ. All reads come before the first write, or the compiler would read again.
     """
-    D, T = theta.shape[0], _whole(theta)
+    D = theta.shape[0]
+    T = _whole(theta)
     for k in range(4):
         for b in range(T):
             out[k, b] = 0.0
@@ -357,7 +479,8 @@ def _products(X: Any, theta: Any, out: Any) -> None:
 @inlined
 def _add_rows(X: Any, gain: Any, which: int, theta: Any) -> None:
     """Add to θ (D, columns) 4 rows times every other row of gain, one after the other; D is even."""
-    D, T = theta.shape[0], _whole(theta)
+    D = theta.shape[0]
+    T = _whole(theta)
     for j in range(0, D - 3, 4):
         a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
         b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
@@ -399,7 +522,7 @@ def _add_rows(X: Any, gain: Any, which: int, theta: Any) -> None:
 
 @compiled
 def _copy(source: Any, target: Any) -> None:
-    """Copy the rows and columns that both have."""
+    """Copy the rows and columns that both arrays have."""
     for j in range(min(len(source), len(target))):
         for b in range(min(source.shape[1], target.shape[1])):
             target[j, b] = source[j, b]
@@ -407,6 +530,7 @@ def _copy(source: Any, target: Any) -> None:
 
 @compiled
 def _clear(array: Any) -> None:
+    """Fill an array with zeros."""
     for j in range(len(array)):
         for b in range(array.shape[1]):
             array[j, b] = 0.0
@@ -414,16 +538,17 @@ def _clear(array: Any) -> None:
 
 @compiled
 def _tile(n_columns: int, most: int) -> int:
-    """Columns to carry together, of n: tiles of about one size, in whole words."""
-    n_words, n_tiles = -(-n_columns // WORD), -(-n_columns // most)
+    """Columns of a tile: tiles have about the same size, a multiple of 32, and at most ``most`` columns."""
+    n_words = -(-n_columns // WORD)
+    n_tiles = -(-n_columns // most)
     return WORD * -(-n_words // n_tiles)
 
 
 @compiled
 def _room(like: Any, n_rows: int, n_columns: int) -> Any:
-    """Zeros (rows, columns) of the type of an array, the first at the start of a cache line.
+    """Zeros (rows, columns) of the type of an array, aligned to cache lines.
 
-    So are all rows of a multiple of 8 columns, or 16 in single precision.
+    Every row is aligned if the number of columns is a multiple of 8, or of 16 in single precision.
     """
     line: int = _lanes(like)  # type: ignore[call-arg]
     flat = np.zeros(n_rows * n_columns + line, dtype=like.dtype)
@@ -433,7 +558,7 @@ def _room(like: Any, n_rows: int, n_columns: int) -> Any:
 
 @compiled
 def _dot(a: Any, b: Any) -> float:
-    """Sum of products; four sums, so that none waits for the one before."""
+    """Sum of products, in four independent sums, so that no addition waits for the one before."""
     t0 = t1 = t2 = t3 = 0.0
     for j in range(0, len(a) - 3, 4):
         t0 += a[j] * b[j]
@@ -446,11 +571,10 @@ def _dot(a: Any, b: Any) -> float:
 
 
 @compiled
-def _margins(x: Any, theta: Any, out: Any) -> None:
-    """Fill out (columns,) with xᵀθ: four features at a time, then two, then one, so that out is seldom touched.
+def _scores(x: Any, theta: Any, out: Any) -> None:
+    """Fill out (columns,) with xᵀθ: four features at a time, then two, then one, so that out is seldom read or written.
 
-    One product is added after the other: with a sum of two products the compiler may round either of them first, and
-    need not choose alike in every loop.
+    Products are added one after the other; see ``_products``.
     """
     D, T = theta.shape
     for b in range(T):
@@ -475,30 +599,31 @@ def _margins(x: Any, theta: Any, out: Any) -> None:
 
 
 @compiled
-def _derivatives(loss: int, y: float, margin: Any, out: Any) -> None:
-    """Fill out (columns,) with the derivative of the loss in the margin."""
+def _derivatives(loss: int, y: float, score: Any, out: Any) -> None:
+    """Fill out (columns,) with the derivative of the loss in the score."""
     if loss == LOG_LOSS:
-        for b in range(len(margin)):
-            out[b] = -y / (1.0 + exponential(y * margin[b]))
-    else:
-        for b in range(len(margin)):
-            out[b] = -2.0 * (y - margin[b])
+        for b in range(len(score)):
+            out[b] = -y / (1.0 + exponential(y * score[b]))
+    elif loss == SQUARED_ERROR:
+        for b in range(len(score)):
+            out[b] = -2.0 * (y - score[b])
 
 
 @compiled
-def _majorant(loss: int, margin: float) -> float:
-    """Curvature of the parabola above the loss that touches it at a margin; see ``losses.py``."""
-    if loss != LOG_LOSS:
+def _majorant(loss: int, score: float) -> float:
+    """Curvature of the parabola above the loss that touches it at a score; see ``Loss.majorant``."""
+    if loss == SQUARED_ERROR:
         return 2.0
-    m = abs(margin)
-    if m < 0.01:
-        return 0.25 - m * m * (1.0 / 48.0 - m * m / 480.0)
-    return (1.0 / (1.0 + exponential(-m)) - 0.5) / m
+    size = abs(score)
+    if size < 0.01:
+        return 0.25 - size * size * (1.0 / 48.0 - size * size / 480.0)
+    return (1.0 / (1.0 + exponential(-size)) - 0.5) / size
 
 
 @compiled
 def stiffness(X: Any, loss: int, alpha: float, start: Any, out: Any) -> None:
-    """Fill out (n,) with how stiff rows are, seen from the start."""
+    """Fill out (n,) with the stiffness of dense rows at the start: the curvature of loss and ridge along the row."""
+    check_codes(loss, TWO_POINT)
     for i in range(len(X)):
         out[i] = _majorant(loss, _dot(X[i], start)) * _dot(X[i], X[i]) + alpha
 
@@ -507,33 +632,43 @@ def stiffness(X: Any, loss: int, alpha: float, start: Any, out: Any) -> None:
 def stiffness_sparse(
     starts: Any, features: Any, values: Any, loss: int, alpha: float, start: Any, out: Any
 ) -> None:  # fmt: skip
-    """The same for sparse rows."""
+    """Fill out (n,) with the stiffness of sparse rows, in the CSR format."""
+    check_codes(loss, TWO_POINT)
     for i in range(len(out)):
-        margin = square = 0.0
+        score = 0.0
+        square = 0.0
         for j in range(starts[i], starts[i + 1]):
-            margin += values[j] * start[features[j]]
+            score += values[j] * start[features[j]]
             square += values[j] * values[j]
-        out[i] = _majorant(loss, margin) * square + alpha
+        out[i] = _majorant(loss, score) * square + alpha
 
 
-# -- Projection onto slabs ------------------------------------------------------------------------------------------
+# -- Projection -------------------------------------------------------------------------------------------------------
 
 
 @compiled
-def overshoot(normals: Any, levels: Any, gram: Any, p: Any) -> None:
-    """Replace each column of p (r, columns) by what it has to give up to reach the nearest point of all slabs.
+def overshoot(faces: Faces, p: Any) -> None:
+    """Subtract from each column of p (r, columns) the nearest point that lies in all slabs.
 
-    The slabs are |n_sᵀu| ≤ e_s with unit normals (S, r), no two of them parallel, their Gram matrix, and levels (S,).
-    Levels of 0 leave the origin alone, one dimension leaves an interval; otherwise each column is solved by the dual
-    active-set method of Goldfarb and Idnani: start from p itself, take in the slab that is left furthest, let go of
-    those that no longer push.
+    With levels of 0 only the origin lies in all slabs, and in one dimension an interval does. Otherwise the dual
+    active-set method of Goldfarb and Idnani solves each column: it starts from p itself, adds the slab that is violated
+    most, and drops slabs that no longer push.
     """
-    _project(normals, levels, gram, p, False)
+    _project(faces, p, False)
+
+
+@compiled
+def _nearest(faces: Faces, p: Any) -> None:
+    """Replace each column of p (r, columns) by the nearest point that lies in all slabs."""
+    _project(faces, p, True)
 
 
 @inlined
-def _project(normals: Any, levels: Any, gram: Any, p: Any, nearest: bool) -> None:
-    """Replace each column of p by the nearest point of all slabs, or by what it has to give up to reach it."""
+def _project(faces: Faces, p: Any, nearest: bool) -> None:
+    """Replace each column of p by the nearest point that lies in all slabs, or subtract that point from it."""
+    normals = faces.normals
+    levels = faces.levels
+    gram = faces.gram
     S, r = normals.shape
     if levels.max() == 0.0:
         for j in range(r if nearest else 0):
@@ -545,23 +680,32 @@ def _project(normals: Any, levels: Any, gram: Any, p: Any, nearest: bool) -> Non
             near = min(max(p[0, b], -level), level)
             p[0, b] = near if nearest else p[0, b] - near
         return
-    u, q, which, sign = np.empty(r), np.empty(S), np.empty(r, dtype=np.int64), np.empty(r)
-    push, share, factor = np.empty(r + 1), np.empty(r + 1), np.empty((r, r))
+    u = np.empty(r)
+    q = np.empty(S)
+    which = np.empty(r, dtype=np.int64)
+    sign = np.empty(r)
+    push = np.empty(r + 1)
+    share = np.empty(r + 1)
+    factor = np.empty((r, r))
     for b in range(p.shape[1]):
-        n_active, size = 0, levels.max()
+        n_active = 0
+        size = levels.max()
         for j in range(r):
             u[j] = p[j, b]
             size = max(size, abs(u[j]))
         for _ in range(10 * (S + r)):
-            worst, excess = -1, 1e-15 * size * r
+            worst = -1
+            excess = 1e-15 * size * r
             for s in range(S):
                 q[s] = _dot(normals[s], u)
                 if abs(q[s]) - levels[s] > excess:
-                    worst, excess = s, abs(q[s]) - levels[s]
+                    worst = s
+                    excess = abs(q[s]) - levels[s]
             if worst < 0:
                 break
-            side, new = 1.0 if q[worst] > 0.0 else -1.0, 0.0
-            while True:  # lengthen the new slab's push until it is reached, or until an old one lets go
+            side = 1.0 if q[worst] > 0.0 else -1.0
+            new = 0.0
+            while True:  # increase the push of the new slab until it is reached, or until the push of an old one is 0
                 _cholesky(gram, which, sign, n_active, factor)
                 for i in range(n_active):
                     share[i] = side * sign[i] * gram[which[i], worst]
@@ -569,10 +713,12 @@ def _project(normals: Any, levels: Any, gram: Any, p: Any, nearest: bool) -> Non
                 rest = 1.0
                 for i in range(n_active):
                     rest -= share[i] * side * sign[i] * gram[which[i], worst]
-                length, leaving = (excess / rest if rest > 1e-13 and n_active < r else np.inf), -1
+                length = excess / rest if rest > 1e-13 and n_active < r else np.inf
+                leaving = -1
                 for i in range(n_active):
                     if share[i] > 1e-13 and push[i] / share[i] < length:
-                        length, leaving = push[i] / share[i], i
+                        length = push[i] / share[i]
+                        leaving = i
                 if not length < np.inf:
                     break
                 for j in range(r):
@@ -584,15 +730,19 @@ def _project(normals: Any, levels: Any, gram: Any, p: Any, nearest: bool) -> Non
                 new += length
                 excess -= length * rest
                 if leaving < 0:
-                    which[n_active], sign[n_active], push[n_active] = worst, side, new
+                    which[n_active] = worst
+                    sign[n_active] = side
+                    push[n_active] = new
                     n_active += 1
                     break
                 for i in range(leaving, n_active - 1):
-                    which[i], sign[i], push[i] = which[i + 1], sign[i + 1], push[i + 1]
+                    which[i] = which[i + 1]
+                    sign[i] = sign[i + 1]
+                    push[i] = push[i + 1]
                 n_active -= 1
             if not length < np.inf:
                 break
-        _cholesky(gram, which, sign, n_active, factor)  # once more from p itself: no rounding has piled up
+        _cholesky(gram, which, sign, n_active, factor)  # once more from p itself, so that rounding does not add up
         for i in range(n_active):
             share[i] = -levels[which[i]]
             for j in range(r):
@@ -607,7 +757,7 @@ def _project(normals: Any, levels: Any, gram: Any, p: Any, nearest: bool) -> Non
 
 @compiled
 def _cholesky(gram: Any, which: Any, sign: Any, n: int, factor: Any) -> None:
-    """Lower triangle of the Cholesky factor of the signed Gram matrix of some slabs."""
+    """Fill factor with the lower triangle of the Cholesky factor of the signed Gram matrix of n slabs."""
     for i in range(n):
         for j in range(i + 1):
             value = sign[i] * sign[j] * gram[which[i], which[j]]
@@ -629,56 +779,76 @@ def _solve(factor: Any, n: int, x: Any) -> None:
         x[i] /= factor[i, i]
 
 
-# -- Dual averaging -------------------------------------------------------------------------------------------------
+# -- Dual averaging ---------------------------------------------------------------------------------------------------
 
 
 @compiled
 def dual_averaging(
-    X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, stiff: Any,
-    basis: Any, normals: Any, levels: Any, gram: Any, waiting: Any, start: Any, first: int, last: int, w: Any, U: Any,
-    scalars: Any, gains: Any, met: Any, sums: Any,
-) -> int:  # fmt: skip
-    """Carry columns first … last - 1 of the state through all rows, in place.
+    batch: Batch, objective: Objective, faces: Faces, record: Record, first: int, last: int, state: Lazy
+) -> int:
+    """Move columns first … last - 1 of the state over all rows of a batch, in place.
 
-    The state is kept in a lazy form, so that the ridge, the projection and the average cost O(1) per row and column
-    and each feature three multiply-adds: with Q the slabs' orthonormal ``basis`` (r, D),
+    The state has a lazy form, in which the ridge, the projection and the average cost O(1) per row and column, and each
+    feature costs three multiply-adds: with Q the orthonormal ``basis`` (r, D) of the slabs,
 
         dual      -s = a w + Qᵀβ           t = Q w
-        iterate    θ = a w + Qᵀ(β - c)     c: what the point a t + β gives up to reach the slabs
+        iterate    θ = a w + Qᵀ(β - c)     c: what has to be subtracted from a t + β to reach the slabs
         sum      Σ θ = A w + U + Qᵀ C      (A: the sum of a; see the algebra in learners/dual_averaging.py)
 
     Rows of ``scalars``: a, A, then r rows each of β, t, C. Every FOLD rows of the stream the form is folded to a = 1,
-    β = A = C = 0. Flat slabs, with levels of 0, need none of it: θ stays in them where every row is reduced to what
-    lies in them, and β, t and C are 0.
+    β = A = C = 0. Flat slabs, with levels of 0, are simpler: if each row is first projected onto them, θ stays in them,
+    and β, t and C are 0.
 
-    Rows are taken in blocks of 4. Their products with w are made together, and what the rows before it in the block
-    have added to w reaches a row through the products of rows with rows; w and U are brought up to date once a block.
-    Blocks end where the row number is a multiple of 4, wherever batches end: the rows of a block begun are ``waiting``
-    (their number, D) for the rest of it, with their ``gains`` (8, columns): of each, the multiples of it that w and
-    that U will gain. Returns the number of rows that wait in the end.
+    Rows are processed in blocks of 4. Their products with w are computed together; what earlier rows of the block have
+    added to w reaches a row through the products of rows with rows; w and U are updated once per block. Blocks end
+    where the row number is a multiple of 4, regardless of where batches end: the rows of an incomplete block are
+    ``waiting`` for the rest of it, with their ``gains``: for each of them, the multiples of it that w and U will gain.
+    Returns the number of rows that wait after this batch.
 
-    For the trace of the fit itself, column 0 leaves the margins that it ``met`` (n,) and, every STRIDE rows, its
-    ``sums`` (points, D) of iterates less their ``start``; both are empty where there is no trace.
-
-    Everything but U, normals, levels and gram may be in single precision. Then nothing small is added to something
-    large for long: U grows at folds only, and what it gains between them is in the last D rows of ``scalars``; before
-    these comes the rounding that a still owes; and after a fold w lies within the slabs, and β has the rest.
+    Everything but U, normals, levels and gram may be in single precision. Then small numbers are not added to large
+    ones for long: U grows only at folds, and the last D rows of ``scalars`` hold what it has gained since; the row
+    before them holds the rounding error of a; and after a fold w lies in the slabs, and β has the rest.
     """
-    (n, D), flat, single = X.shape, levels.max() == 0.0, _single(w)
-    r, traced = (0 if flat else len(basis)), first == 0 and len(met) > 0
-    wide, width = -(-D // 2) * 2, _tile(last - first, TILE)
+    check_codes(objective.loss, objective.law)
+    X = batch.X
+    y = batch.y
+    eta = batch.eta
+    stiff = batch.stiff
+    first_row = batch.first_row
+    loss = objective.loss
+    alpha = objective.alpha
+    law = objective.law
+    seed = objective.seed
+    basis = faces.basis
+    w = state.w
+    U = state.U
+    scalars = state.scalars
+    waiting = state.waiting
+    gains = state.gains
+    n, D = X.shape
+    flat = faces.levels.max() == 0.0
+    single = _single(w)
+    r = 0 if flat else len(basis)
+    traced = first == 0 and len(record.scores) > 0
+    wide = -(-D // 2) * 2
+    width = _tile(last - first, TILE)
     line: int = _lanes(w)  # type: ignore[call-arg]
     block = np.zeros((BLOCK, wide), dtype=w.dtype)
-    pairs, basis_x = np.empty((BLOCK, BLOCK), dtype=w.dtype), np.empty((BLOCK, r), dtype=w.dtype)
+    pairs = np.empty((BLOCK, BLOCK), dtype=w.dtype)
+    basis_x = np.empty((BLOCK, r), dtype=w.dtype)
     extra = len(scalars) - D - 1 if single else 0
     recent = scalars[extra + 1 :]
     begun = len(waiting)
     for low in range(first, last, width):
         T = min(width, last - low)
-        padded = -(-T // line) * line  # so that vectors come out even; the columns past T hold numbers nobody reads
-        w_, U_, s = _room(w, wide, padded), _room(w, wide, padded), _room(w, 3 + 4 * r, TILE).ravel()
-        product, gain = _room(w, BLOCK, padded), _room(w, 2 * BLOCK, padded)
-        move, owed = _room(w, 1, padded)[0], _room(w, 1, padded)
+        padded = -(-T // line) * line  # whole vectors; nothing reads the columns past T
+        w_ = _room(w, wide, padded)
+        U_ = _room(w, wide, padded)
+        s = _room(w, 3 + 4 * r, TILE).ravel()
+        product = _room(w, BLOCK, padded)
+        gain = _room(w, 2 * BLOCK, padded)
+        move = _room(w, 1, padded)[0]
+        owed = _room(w, 1, padded)
         words = _words(law, padded)
         _copy(w[:, low : low + T], w_)
         if single:
@@ -714,11 +884,11 @@ def dual_averaging(
                     for b in range(padded):
                         product[k, b] += gain[2 * before, b] * pairs[before, k]
                 if single:
-                    _enter_single(s, owed[0], k, basis_x, normals, levels, gram, alpha, product, move)
+                    _enter_single(s, owed[0], k, basis_x, faces, alpha, product, move)
                 else:
-                    _enter(s, k, basis_x, normals, levels, gram, alpha, product, move)
+                    _enter(s, k, basis_x, faces, alpha, product, move)
                 if traced and low == 0:
-                    met[i] = s[_MARGIN]
+                    record.scores[i] = s[_SCORE]
                 if strong:
                     _fold_where_small(basis[:r], w_[:D], U_[:D], s, T)
                 _leave(s, k, basis_x, y[i], loss, move, gain)
@@ -728,10 +898,10 @@ def dual_averaging(
                 _add_block(block, gain, w_, U_)
                 begun = 0
             if traced and low == 0 and (first_row + i) % STRIDE == 0:
-                _leave_sum(basis[:r], w_, U_, s, start, first_row + i, sums[_point(first_row, i)])
+                _leave_sum(basis[:r], w_, U_, s, record.start, first_row + i, record.sums[_point(first_row, i)])
             if (first_row + i) % FOLD == 0:
                 if single:
-                    _fold_single(basis, normals, levels, gram, w_[:D], U_[:D], s, padded, U[:, low : low + T])
+                    _fold_single(faces, w_[:D], U_[:D], s, padded, U[:, low : low + T])
                 else:
                     _fold(basis[:r], w_[:D], U_[:D], *_views(s, r), 0, padded)
         _copy(w_, w[:, low : low + T])
@@ -747,14 +917,14 @@ def dual_averaging(
 
 @inlined
 def _add_block(block: Any, gain: Any, w: Any, U: Any) -> None:
-    """Let w and U gain what the rows of a block add to them."""
+    """Add the gains of the rows of a block to w and U."""
     _add_rows(block, gain, 0, w)
     _add_rows(block, gain, 1, U)
 
 
 @inlined
 def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int) -> None:
-    """Take rows into a block; where slabs are ``flat``, only what lies in them."""
+    """Copy rows into a block, or their projections onto the slabs if these are ``flat``."""
     for i in range(len(rows)):
         k = first + i
         for j in range(rows.shape[1]):
@@ -767,7 +937,7 @@ def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int) -> None:
 
 @inlined
 def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
-    """Fill pairs (4, 4), above its diagonal, and basis_x (4, r) with products of the block's rows."""
+    """Fill pairs (4, 4), above its diagonal, and basis_x (4, r) with the products of rows with rows and with Q."""
     p01 = p02 = p03 = p12 = p13 = p23 = block.dtype.type(0.0)
     for j in range(block.shape[1]):
         x0, x1, x2, x3 = block[0, j], block[1, j], block[2, j], block[3, j]
@@ -777,8 +947,12 @@ def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
         p12 += x1 * x2
         p13 += x1 * x3
         p23 += x2 * x3
-    pairs[0, 1], pairs[0, 2], pairs[0, 3] = p01, p02, p03
-    pairs[1, 2], pairs[1, 3], pairs[2, 3] = p12, p13, p23
+    pairs[0, 1] = p01
+    pairs[0, 2] = p02
+    pairs[0, 3] = p03
+    pairs[1, 2] = p12
+    pairs[1, 3] = p13
+    pairs[2, 3] = p23
     for f in range(basis_x.shape[1]):
         p0 = p1 = p2 = p3 = block.dtype.type(0.0)
         for j in range(basis.shape[1]):
@@ -786,172 +960,201 @@ def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
             p1 += block[1, j] * basis[f, j]
             p2 += block[2, j] * basis[f, j]
             p3 += block[3, j] * basis[f, j]
-        basis_x[0, f], basis_x[1, f], basis_x[2, f], basis_x[3, f] = p0, p1, p2, p3
+        basis_x[0, f] = p0
+        basis_x[1, f] = p1
+        basis_x[2, f] = p2
+        basis_x[3, f] = p3
 
 
 @compiled
 def dual_averaging_sparse(
-    starts: Any, features: Any, values: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int,
-    alpha: float, stiff: Any, basis: Any, normals: Any, levels: Any, gram: Any, first: int, last: int, w: Any,
-    U: Any, scalars: Any,
-) -> None:  # fmt: skip
-    """The same for rows of which only the non-zero ``values`` of some ``features`` are given: no other is touched.
+    batch: SparseBatch, objective: Objective, faces: Faces, first: int, last: int, state: Lazy
+) -> None:
+    """Do the same for sparse rows; a row only touches the features in which it is not zero.
 
-    Rows are taken one by one. Folding touches all features, and is done only for columns whose a has all but vanished.
+    Rows are processed one by one, so none waits. Folding touches all features, so only columns whose a is nearly 0 are
+    folded.
     """
-    r, width = len(basis), _tile(last - first, TILE)
+    check_codes(objective.loss, objective.law)
+    starts = batch.starts
+    y = batch.y
+    law = objective.law
+    basis = faces.basis
+    scalars = state.scalars
+    r = len(basis)
+    width = _tile(last - first, TILE)
     for low in range(first, last, width):
         T = min(width, last - low)
-        w_, U_, s = w[:, low : low + T], U[:, low : low + T], np.zeros((3 + 4 * r) * TILE)
+        w_ = state.w[:, low : low + T]
+        U_ = state.U[:, low : low + T]
+        s = np.zeros((3 + 4 * r) * TILE)
         padded = -(-T // 8) * 8
-        product, gain, move = np.zeros((1, padded)), np.zeros((2, padded)), np.empty(padded)
-        words, basis_x = _words(law, padded), np.empty((1, r))
+        product = np.zeros((1, padded))
+        gain = np.zeros((2, padded))
+        move = np.empty(padded)
+        words = _words(law, padded)
+        basis_x = np.empty((1, r))
         _unpack(scalars[:, low : low + T], s)
         for i in range(len(y)):
-            where, x = features[starts[i] : starts[i + 1]], values[starts[i] : starts[i + 1]]
+            where = batch.features[starts[i] : starts[i + 1]]
+            x = batch.values[starts[i] : starts[i + 1]]
             basis_x[:] = 0.0
             for f in range(r):
                 for j in range(len(x)):
                     basis_x[0, f] += basis[f, where[j]] * x[j]
             if i % DRAWN == 0:
-                draw_words(law, seed, first_row + i, low, words)
-            draw_moves(law, eta[i], stiff[i], words, i % DRAWN, low == 0, move)
-            _margins_sparse(where, x, w_, product[0])
-            _enter(s, 0, basis_x, normals, levels, gram, alpha, product, move)
+                draw_words(law, objective.seed, batch.first_row + i, low, words)
+            draw_moves(law, batch.eta[i], batch.stiff[i], words, i % DRAWN, low == 0, move)
+            _scores_sparse(where, x, w_, product[0])
+            _enter(s, 0, basis_x, faces, objective.alpha, product, move)
             _fold_where_small(basis, w_, U_, s, T)
-            _leave(s, 0, basis_x, y[i], loss, move, gain)
+            _leave(s, 0, basis_x, y[i], objective.loss, move, gain)
             _add_sparse(where, x, gain[0], gain[1], w_, U_)
         _pack(s, scalars[:, low : low + T])
 
 
-# What a tile knows of each column besides w and U lies in one flat array s, TILE numbers apart, so that the compiler
-# sees which of them do not overlap: a, A, the margin, and then, for each dimension of the slabs, β, t, C, c.
-_SUM, _MARGIN, _FACES, _FACE = TILE, 2 * TILE, 3 * TILE, 4 * TILE
-_DOT, _GIVEN, _OVER = TILE, 2 * TILE, 3 * TILE
+# The other numbers of each column of a tile are in one flat array s, TILE numbers apart, so that the compiler sees that
+# they do not overlap: a, A, the score, and then, for each dimension of the slabs, β, t, C, c.
+_SUM = TILE
+_SCORE = 2 * TILE
+_FACES = 3 * TILE  # where the first dimension of the slabs begins
+_FACE = 4 * TILE  # numbers of one dimension, in which t, C and c begin here:
+_DOT = TILE
+_GIVEN = 2 * TILE
+_OVER = 3 * TILE
 
 
 @compiled
 def _unpack(scalars: Any, s: Any) -> None:
-    """Spread scalars (2 + 3r, columns) out; columns past them begin with a = 1."""
-    T, r = scalars.shape[1], len(scalars) // 3
+    """Copy scalars (2 + 3r, columns) to s; the remaining columns of s get a = 1."""
+    T = scalars.shape[1]
+    r = len(scalars) // 3
     for b in range(TILE):
         s[b] = 1.0
     for b in range(T):
-        s[b], s[_SUM + b] = scalars[0, b], scalars[1, b]
+        s[b] = scalars[0, b]
+        s[_SUM + b] = scalars[1, b]
         for f in range(r):
             face = _FACES + f * _FACE + b
-            s[face], s[face + _DOT], s[face + _GIVEN] = (
-                scalars[2 + f, b], scalars[2 + r + f, b], scalars[2 + 2 * r + f, b]
-            )  # fmt: skip
+            s[face] = scalars[2 + f, b]
+            s[face + _DOT] = scalars[2 + r + f, b]
+            s[face + _GIVEN] = scalars[2 + 2 * r + f, b]
 
 
 @compiled
 def _pack(s: Any, scalars: Any) -> None:
-    """Gather the scalars again."""
-    T, r = scalars.shape[1], len(scalars) // 3
+    """Copy s back to scalars (2 + 3r, columns)."""
+    T = scalars.shape[1]
+    r = len(scalars) // 3
     for b in range(T):
-        scalars[0, b], scalars[1, b] = s[b], s[_SUM + b]
+        scalars[0, b] = s[b]
+        scalars[1, b] = s[_SUM + b]
         for f in range(r):
             face = _FACES + f * _FACE + b
-            scalars[2 + f, b], scalars[2 + r + f, b], scalars[2 + 2 * r + f, b] = (
-                s[face], s[face + _DOT], s[face + _GIVEN]
-            )  # fmt: skip
+            scalars[2 + f, b] = s[face]
+            scalars[2 + r + f, b] = s[face + _DOT]
+            scalars[2 + 2 * r + f, b] = s[face + _GIVEN]
 
 
 @inlined
-def _enter(
-    s: Any, k: int, basis_x: Any, normals: Any, levels: Any, gram: Any, alpha: float, product: Any, move: Any
-) -> None:
-    """Project, take the margin of row k from its product with w, let the iterate enter the sums, shrink the dual."""
-    T, r = len(move), basis_x.shape[1]
+def _enter(s: Any, k: int, basis_x: Any, faces: Faces, alpha: float, product: Any, move: Any) -> None:
+    """Project, compute the score of row k from its product with w, add the iterate to the sums, shrink the dual."""
+    T = len(move)
+    r = basis_x.shape[1]
     for f in range(r):
         face = _FACES + f * _FACE
         for b in range(T):
             s[face + _OVER + b] = s[b] * s[face + _DOT + b] + s[face + b]
     if r > 0:
-        overshoot(normals, levels, gram, s[_FACES:].reshape(r, 4, TILE)[:, 3, :T])
+        overshoot(faces, s[_FACES:].reshape(r, 4, TILE)[:, 3, :T])
     for b in range(T):
-        a, A = s[b], s[_SUM + b]
-        s[_MARGIN + b] = a * product[k, b]
+        a = s[b]
+        A = s[_SUM + b]
+        s[_SCORE + b] = a * product[k, b]
         s[_SUM + b] = A + a
         s[b] = a - move[b] * alpha * a
     for f in range(r):
-        face, x = _FACES + f * _FACE, basis_x[k, f]
+        face = _FACES + f * _FACE
+        x = basis_x[k, f]
         for b in range(T):
-            beta, margin, C = s[face + b], s[_MARGIN + b], s[face + _GIVEN + b]
+            beta = s[face + b]
+            score = s[_SCORE + b]
+            C = s[face + _GIVEN + b]
             rest = beta - s[face + _OVER + b]
-            s[_MARGIN + b] = margin + rest * x
+            s[_SCORE + b] = score + rest * x
             s[face + _GIVEN + b] = C + rest
             s[face + b] = beta - move[b] * alpha * rest
 
 
 @inlined
 def _enter_single(
-    s: Any, owed: Any, k: int, basis_x: Any, normals: Any, levels: Any, gram: Any, alpha: float, product: Any, move: Any
-) -> None:
-    """The same in single precision: β - c is found without β, which may be large; a owes what it is too coarse for."""
-    T, r = len(move), basis_x.shape[1]
+    s: Any, owed: Any, k: int, basis_x: Any, faces: Faces, alpha: float, product: Any, move: Any
+) -> None:  # fmt: skip
+    """Do the same in single precision: compute β - c without β, which may be large; keep the rounding error of a."""
+    T = len(move)
+    r = basis_x.shape[1]
     for f in range(r):
         face = _FACES + f * _FACE
         for b in range(T):
             s[face + _OVER + b] = s[b] * s[face + _DOT + b] + s[face + b]
     if r > 0:
-        _nearest(normals, levels, gram, s[_FACES:].reshape(r, 4, TILE)[:, 3, :T])
+        _nearest(faces, s[_FACES:].reshape(r, 4, TILE)[:, 3, :T])
     for f in range(r):
         face = _FACES + f * _FACE
         for b in range(T):
             s[face + _OVER + b] -= s[b] * s[face + _DOT + b]
     for b in range(T):
-        a, A = s[b], s[_SUM + b]
-        s[_MARGIN + b] = a * product[k, b]
+        a = s[b]
+        A = s[_SUM + b]
+        s[_SCORE + b] = a * product[k, b]
         s[_SUM + b] = A + a
         due = move[b] * alpha * a + owed[b]
         left = a - due
         s[b] = left
         owed[b] = due - (a - left)
     for f in range(r):
-        face, x = _FACES + f * _FACE, basis_x[k, f]
+        face = _FACES + f * _FACE
+        x = basis_x[k, f]
         for b in range(T):
             rest = s[face + _OVER + b]
-            s[_MARGIN + b] += rest * x
+            s[_SCORE + b] += rest * x
             s[face + _GIVEN + b] += rest
             s[face + b] -= move[b] * alpha * rest
-
-
-@compiled
-def _nearest(normals: Any, levels: Any, gram: Any, p: Any) -> None:
-    """Replace each column of p by the nearest point of all slabs."""
-    _project(normals, levels, gram, p, True)
 
 
 @inlined
 def _leave(s: Any, k: int, basis_x: Any, y: float, loss: int, move: Any, gain: Any) -> None:
     """Fill rows 2k and 2k + 1 of gain with the multiples of row k that w and U gain."""
-    T, number = len(move), s.dtype.type
-    sign, one, two = number(y), number(1.0), number(2.0)
+    T = len(move)
+    number = s.dtype.type
+    sign = number(y)
+    one = number(1.0)
+    two = number(2.0)
     if loss == LOG_LOSS:  # one division for the slope of the loss and for 1 / a
         if _single(s):
             for b in range(T):
-                s[_MARGIN + b] = sign * move[b] / ((one + exponential_single(sign * s[_MARGIN + b])) * s[b])
+                s[_SCORE + b] = sign * move[b] / ((one + exponential_single(sign * s[_SCORE + b])) * s[b])
         else:
             for b in range(T):
-                s[_MARGIN + b] = sign * move[b] / ((one + exponential(sign * s[_MARGIN + b])) * s[b])
-    else:
+                s[_SCORE + b] = sign * move[b] / ((one + exponential(sign * s[_SCORE + b])) * s[b])
+    elif loss == SQUARED_ERROR:
         for b in range(T):
-            s[_MARGIN + b] = two * (sign - s[_MARGIN + b]) * move[b] / s[b]
+            s[_SCORE + b] = two * (sign - s[_SCORE + b]) * move[b] / s[b]
     for b in range(T):
-        g, A = s[_MARGIN + b], s[_SUM + b]
+        g = s[_SCORE + b]
+        A = s[_SUM + b]
         gain[2 * k, b] = g
         gain[2 * k + 1, b] = -(A * g)
     for f in range(basis_x.shape[1]):
-        dot, x = _FACES + f * _FACE + _DOT, basis_x[k, f]
+        dot = _FACES + f * _FACE + _DOT
+        x = basis_x[k, f]
         for b in range(T):
-            s[dot + b] += s[_MARGIN + b] * x
+            s[dot + b] += s[_SCORE + b] * x
 
 
 @compiled
 def _leave_sum(basis: Any, w: Any, U: Any, s: Any, start: Any, k: int, out: Any) -> None:
-    """Fill out (D,) with the first column's sum of k iterates, A w + U + QᵀC, less k times the start."""
+    """Fill out (D,) with the sum of k iterates of the first column, A w + U + QᵀC, less k times the start."""
     for j in range(len(out)):
         out[j] = s[_SUM] * w[j, 0] + U[j, 0]
         for f in range(len(basis)):
@@ -961,7 +1164,7 @@ def _leave_sum(basis: Any, w: Any, U: Any, s: Any, start: Any, k: int, out: Any)
 
 @inlined
 def _point(first_row: int, n: int) -> int:
-    """Number of the point of the path at the last of n rows, counted from 0 at the first point after first_row."""
+    """Number of the point of the path at the last of n rows; the first point after first_row has number 0."""
     return (first_row + n) // STRIDE - first_row // STRIDE - 1
 
 
@@ -973,9 +1176,10 @@ def _views(s: Any, r: int) -> tuple[Any, Any, Any, Any, Any]:
 
 
 @compiled
-def _fold_single(basis: Any, normals: Any, levels: Any, gram: Any, w: Any, recent: Any, s: Any, T: int, U: Any) -> None:
-    """Fold in single precision: w keeps to the slabs, β keeps what they cut off, U takes in what it gained of late."""
-    flat = levels.max() == 0.0
+def _fold_single(faces: Faces, w: Any, recent: Any, s: Any, T: int, U: Any) -> None:
+    """Fold in single precision: w ends in the slabs, β gets what lies outside of them, U gets its recent gains."""
+    basis = faces.basis
+    flat = faces.levels.max() == 0.0
     r = 0 if flat else len(basis)
     a, A, beta, t, C = _views(s, r)
     over = s[_FACES:].reshape(r, 4, TILE)[:, 3]
@@ -985,7 +1189,7 @@ def _fold_single(basis: Any, normals: Any, levels: Any, gram: Any, w: Any, recen
             over[f, b] = a[b] * t[f, b] + beta[f, b]
             rest[f, b] = over[f, b]
     if r > 0:
-        _nearest(normals, levels, gram, rest)
+        _nearest(faces, rest)
     for f in range(r):
         for b in range(T):
             over[f, b] -= rest[f, b]
@@ -1012,8 +1216,8 @@ def _fold_single(basis: Any, normals: Any, levels: Any, gram: Any, w: Any, recen
 
 @compiled
 def _fold_where_small(basis: Any, w: Any, U: Any, s: Any, T: int) -> None:
-    """Fold the columns whose a has all but vanished."""
-    small = 0.25 if _single(w) else 1e-3  # a large w and U with a small difference cost digits
+    """Fold the columns whose a is nearly 0."""
+    small = 0.25 if _single(w) else 1e-3  # if w and U are large and their difference is small, digits are lost
     for b in range(T):
         if abs(s[b]) < small:
             _fold(basis, w, U, *_views(s, len(basis)), b, b + 1)
@@ -1021,7 +1225,7 @@ def _fold_where_small(basis: Any, w: Any, U: Any, s: Any, T: int) -> None:
 
 @compiled
 def _fold(basis: Any, w: Any, U: Any, a: Any, A: Any, beta: Any, t: Any, C: Any, first: int, last: int) -> None:
-    """Write the same dual points and the same sums with a = 1, β = A = C = 0, in columns first … last - 1."""
+    """Rewrite the same dual points and sums with a = 1, β = A = C = 0, in columns first … last - 1."""
     r = len(basis)
     for j in range(len(w)):
         for b in range(first, last):
@@ -1032,50 +1236,55 @@ def _fold(basis: Any, w: Any, U: Any, a: Any, A: Any, beta: Any, t: Any, C: Any,
                 U[j, b] += C[f, b] * basis[f, j]
                 w[j, b] += beta[f, b] * basis[f, j]
     for b in range(first, last):
-        a[b], A[b] = 1.0, 0.0
+        a[b] = 1.0
+        A[b] = 0.0
     for f in range(r):
         for b in range(first, last):
-            beta[f, b], t[f, b], C[f, b] = 0.0, 0.0, 0.0
+            beta[f, b] = 0.0
+            t[f, b] = 0.0
+            C[f, b] = 0.0
         for j in range(len(w)):
             for b in range(first, last):
                 t[f, b] += basis[f, j] * w[j, b]
 
 
 @compiled
-def _margins_sparse(where: Any, x: Any, theta: Any, out: Any) -> None:
-    """Fill out (columns,) with xᵀθ, of a row x with non-zero features ``where``."""
+def _scores_sparse(where: Any, x: Any, theta: Any, out: Any) -> None:
+    """Fill out (columns,) with xᵀθ, for a row with the values x in the features ``where``."""
     out[:] = 0.0
     for j in range(len(x)):
-        theta_j, xj = theta[where[j]], x[j]
+        theta_j = theta[where[j]]
+        xj = x[j]
         for b in range(len(theta_j)):
             out[b] += xj * theta_j[b]
 
 
 @compiled
 def _add_sparse(where: Any, x: Any, gain: Any, weighted: Any, w: Any, U: Any) -> None:
-    """Add gain times x to w and weighted times x to U, at the non-zero features ``where`` of a row."""
+    """Add gain times x to w and weighted times x to U, for a row with the values x in the features ``where``."""
     for j in range(len(x)):
-        wj, Uj, xj = w[where[j]], U[where[j]], x[j]
+        wj = w[where[j]]
+        Uj = U[where[j]]
+        xj = x[j]
         for b in range(len(wj)):
             wj[b] += gain[b] * xj
             Uj[b] += weighted[b] * xj
 
 
-# -- Penalised stochastic gradient descent -----------------------------------------------------------------------------
+# -- Penalised SGD ----------------------------------------------------------------------------------------------------
 
 
 @compiled
 def penalised_sgd(
-    X: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int, alpha: float, stiff: Any,
-    rows: Any, weights: Any, pulls: Any, contrasts: Any, sharpness: float, penalty: float, start: Any, robust: bool,
-    first: int, last: int, theta: Any, total: Any, met: Any, sums: Any,
+    batch: Batch, objective: Objective, record: Record, rows: Any, weights: Any, pulls: Any, contrasts: Any,
+    sharpness: float, penalty: float, robust: bool, first: int, last: int, theta: Any, total: Any,
 ) -> None:  # fmt: skip
     """Carry columns first … last - 1 of the iterates θ and their sums through all rows, in place.
 
     The penalty is made of L kinked functions, f(θ) = Σᵢ wᵢ min(0, rᵢᵀθ). The gradient of each is the sum of the
     ``pulls`` of the rows of D' that are on the wrong side at the ``point`` where the penalty is judged, so only the
-    *signs* of the rows' margins matter, and a row's sign cannot change while
-    the point moves by less than |margin| / ‖row‖, its distance. Each column measures all rows at its ``centre`` and
+    *signs* of the rows' scores matter, and a row's sign cannot change while
+    the point moves by less than |score| / ‖row‖, its distance. Each column measures all rows at its ``centre`` and
     keeps a list of those nearer than its ``reach``; within that reach only they are measured, and only when the point
     has moved from the last ``anchor`` by more than its ``clearance``, the least distance there. The pulls lie on a
     grid (criteria.on_grid): adding and removing them is exact, and the bits are those of a fresh evaluation at every
@@ -1084,12 +1293,16 @@ def penalised_sgd(
     With ``contrasts`` the terms of the penalty are contrasts of soft rates, whose numerators and denominators the
     functions are; without, the functions themselves.
 
-    The margins that column 0 ``met``, and its ``sums``, are left as in dual_averaging.
+    Column 0 fills the ``record``, as in dual_averaging.
     """
+    check_codes(objective.loss, objective.law)
+    X, y, eta, stiff, first_row = batch
+    loss, alpha, law, seed = objective
+    start, met, sums = record
     (L, m, D), traced = pulls.shape, first == 0 and len(met) > 0
     J, soft, smooth = (len(contrasts) if len(contrasts) > 0 else L), len(contrasts) > 0, sharpness > 0.0
     every, across, inverse_lengths = np.arange(m), np.zeros((D, -(-m // NEAR) * NEAR)), np.empty(m)
-    _turn(rows, across)
+    _transpose(rows, across)
     for r in range(m):
         inverse_lengths[r] = 1.0 / np.sqrt(_dot(rows[r], rows[r]))
     n, width = len(X), _tile(last - first, TILE)
@@ -1110,8 +1323,8 @@ def penalised_sgd(
         clearance, centre, reach = -np.ones(T), np.empty((T, D)), -np.ones(T)
         near, n_near = np.zeros((T, NEAR), dtype=np.int64), np.zeros(T, dtype=np.int64)
         near_across, near_inverse = np.zeros((T, D, NEAR)), np.zeros((T, NEAR))
-        at, margins = np.empty(D), np.empty(across.shape[1])
-        margin, slope, shrink, square = np.empty(padded), np.empty(padded), np.empty(padded), np.empty(padded)
+        at, scores = np.empty(D), np.empty(across.shape[1])
+        score, slope, shrink, square = np.empty(padded), np.empty(padded), np.empty(padded), np.empty(padded)
         words, v = _words(law, padded), np.empty(padded)
         pull, matrix = np.empty((J, padded)), np.empty((J, J, padded))
         for i in range(n):
@@ -1125,21 +1338,21 @@ def penalised_sgd(
                 _average(source, start, head, share, point)
             if i == 0 or not robust:  # otherwise the last sweep has left both
                 _distances(point, anchor, square)
-                _margins(x, theta_, margin)
+                _scores(x, theta_, score)
             if smooth:
-                _measure_smooth(point, across, weights, pulls, sharpness, margins, f, slopes)
+                _measure_smooth(point, across, weights, pulls, sharpness, scores, f, slopes)
             for b in range(0 if smooth else T):
                 if not square[b] <= clearance[b]:
                     size, moved = _arrive(b, source, start, head, share, centre, anchor, at)
                     if moved < reach[b]:
                         least = _settle(
-                            b, n_near[b], at, near[b], near_across[b], near_inverse[b], pulls, slopes, wrong, margins
+                            b, n_near[b], at, near[b], near_across[b], near_inverse[b], pulls, slopes, wrong, scores
                         )
                     else:
-                        least = _settle(b, m, at, every, across, inverse_lengths, pulls, slopes, wrong, margins)
+                        least = _settle(b, m, at, every, across, inverse_lengths, pulls, slopes, wrong, scores)
                         guess = min(1.25 * reach[b], 1e300) if reach[b] > 0.0 else 1.0
                         n_near[b], reach[b] = _list_near(
-                            margins, across, inverse_lengths, guess, near[b], near_across[b], near_inverse[b]
+                            scores, across, inverse_lengths, guess, near[b], near_across[b], near_inverse[b]
                         )
                         moved = 0.0
                         for j in range(D):
@@ -1158,8 +1371,8 @@ def penalised_sgd(
             if not robust:
                 _pull(theta_, gradient, gradient, offset, 2.0 * penalty * step, v, False, matrix, pull)
             if traced and low == 0:
-                met[i] = margin[0]
-            _derivatives(loss, y[i], margin, slope)
+                met[i] = score[0]
+            _derivatives(loss, y[i], score, slope)
             _pace(step, v, stiff[i], alpha, slope, shrink)
             if robust and J == 1:
                 _descend(theta_, shrink, slope, x, gradient, offset, 2.0 * penalty * step, v, matrix, pull)
@@ -1174,7 +1387,7 @@ def penalised_sgd(
                     for b in range(padded):
                         theta_[j, b] -= pull[term, b] * gradient[term, j, b]
             share = 1.0 / (HEAD_START + first_row + i + 1)
-            _close(theta_, total_, gradient, J - 1, pull, start, share, anchor, X[min(i + 1, n - 1)], square, margin)
+            _close(theta_, total_, gradient, J - 1, pull, start, share, anchor, X[min(i + 1, n - 1)], square, score)
             if traced and low == 0 and (first_row + i + 1) % STRIDE == 0:
                 for j in range(D):
                     sums[_point(first_row, i + 1), j] = total_[j, 0] - (first_row + i + 1) * start[j]
@@ -1218,15 +1431,15 @@ def _descend(
 @inlined
 def _close(
     theta: Any, total: Any, gradient: Any, term: int, pull: Any, start: Any, share: float, anchor: Any, following: Any,
-    square: Any, margin: Any,
+    square: Any, score: Any,
 ) -> None:  # fmt: skip
     """Take the last term's pull off θ, and add θ to the sum; leave what the next row asks first in the same sweep.
 
-    That is the squared distance of the average from the anchor, and the margin, to the bit as ``_margins`` gives it.
+    That is the squared distance of the average from the anchor, and the score, to the bit as ``_scores`` gives it.
     """
     D, T = theta.shape
     for b in range(T):
-        square[b], margin[b] = 0.0, 0.0
+        square[b], score[b] = 0.0, 0.0
     for j in range(0, D - 1, 2):
         h0, h1, x0, x1 = HEAD_START * start[j], HEAD_START * start[j + 1], following[j], following[j + 1]
         for b in range(T):
@@ -1234,28 +1447,27 @@ def _close(
             t1 = theta[j + 1, b] - pull[term, b] * gradient[term, j + 1, b]
             s0, s1 = total[j, b] + t0, total[j + 1, b] + t1
             d0, d1 = (h0 + s0) * share - anchor[j, b], (h1 + s1) * share - anchor[j + 1, b]
-            far, product = square[b] + d0 * d0, margin[b] + x0 * t0
+            far, product = square[b] + d0 * d0, score[b] + x0 * t0
             theta[j, b], theta[j + 1, b] = t0, t1
             total[j, b], total[j + 1, b] = s0, s1
-            square[b], margin[b] = far + d1 * d1, product + x1 * t1
+            square[b], score[b] = far + d1 * d1, product + x1 * t1
     for j in range(D - D % 2, D):
         head = HEAD_START * start[j]
         for b in range(T):
             t0 = theta[j, b] - pull[term, b] * gradient[term, j, b]
             s0 = total[j, b] + t0
             square[b] += ((head + s0) * share - anchor[j, b]) ** 2
-            margin[b] += following[j] * t0
+            score[b] += following[j] * t0
             theta[j, b], total[j, b] = t0, s0
 
 
 @compiled
 def penalised_sgd_sparse(
-    starts: Any, features: Any, values: Any, y: Any, eta: Any, first_row: int, law: int, seed: int, loss: int,
-    alpha: float, stiff: Any, row_starts: Any, row_numbers: Any, row_values: Any, at_start: Any, weights: Any,
-    gram: Any, grid: Any, contrasts: Any, sharpness: float, penalty: float, robust: bool, first: int, last: int, w: Any,
-    U: Any, scalars: Any, zeta: Any, Z: Any, mu: Any, S: Any,
+    batch: SparseBatch, objective: Objective, row_starts: Any, row_numbers: Any, row_values: Any, at_start: Any,
+    weights: Any, gram: Any, grid: Any, contrasts: Any, sharpness: float, penalty: float, robust: bool, first: int,
+    last: int, w: Any, U: Any, scalars: Any, zeta: Any, Z: Any, mu: Any, S: Any,
 ) -> None:  # fmt: skip
-    """The same for sparse rows: only their features are touched, and numbers that belong to the m rows of D'.
+    """Do the same for sparse rows: only their features are touched, and numbers that belong to the m rows of D'.
 
     The penalty moves θ in the span of the rows R of D' alone, so θ is kept as two parts, and what the penalty must know
     of it is kept with them:
@@ -1267,6 +1479,9 @@ def penalised_sgd_sparse(
     ``grid`` (L, m), from the rows of the ``gram`` matrix (m, m) that belong to rows on the wrong side. D' is given by
     columns: for each feature, the numbers of the rows that have it and their values; ``at_start`` is R times the start.
     """
+    check_codes(objective.loss, objective.law)
+    starts, features, values, y, eta, stiff, first_row = batch
+    loss, alpha, law, seed = objective
     L, m = weights.shape
     J, soft, smooth = (len(contrasts) if len(contrasts) > 0 else L), len(contrasts) > 0, sharpness > 0.0
     width = _tile(last - first, PENALTY_TILE)
@@ -1281,7 +1496,7 @@ def penalised_sgd_sparse(
         nu, side, f = np.empty((m, T)), np.zeros((m, T)), np.empty((L, T))
         parts, moved = np.empty((L, m, T)), np.zeros((L, m, T))
         gamma, far = (np.empty((J, m, T)), np.empty((J, m, T))) if soft else (parts, moved)
-        margin, slope, shrink = np.empty(T), np.empty(T), np.empty(T)
+        score, slope, shrink = np.empty(T), np.empty(T), np.empty(T)
         words, v = _words(law, T), np.empty(-(-T // 4) * 4)
         offset, pull, matrix = np.empty((J, T)), np.empty((J, T)), np.empty((J, J, T))
         weighted, rows_x = np.empty(T), np.empty(m)
@@ -1316,13 +1531,13 @@ def penalised_sgd_sparse(
             _at_origin(gamma, nu, offset, pull)
             if not robust:
                 _pull(mu_, gamma, far, offset, 2.0 * penalty * step, v, False, matrix, pull)
-            _margins_sparse(where, x, w_, margin)
+            _scores_sparse(where, x, w_, score)
             for b in range(T):
-                margin[b] *= a[b]
+                score[b] *= a[b]
             for r in range(m):
                 for b in range(T):
-                    margin[b] += rows_x[r] * zeta_[r, b]
-            _derivatives(loss, y[i], margin, slope)
+                    score[b] += rows_x[r] * zeta_[r, b]
+            _derivatives(loss, y[i], score, slope)
             _pace(step, v, stiff[i], alpha, slope, shrink)
             for b in range(T):
                 a[b] *= shrink[b]
@@ -1353,7 +1568,7 @@ def penalised_sgd_sparse(
 
 @compiled
 def _take_sides(nu: Any, sharpness: float, weights: Any, gram: Any, grid: Any, side: Any, moved: Any) -> None:
-    """Bring side (m, columns) up to the margins ν, and moved (L, m, columns) with it: RRᵀ times weights times side."""
+    """Bring side (m, columns) up to the scores ν, and moved (L, m, columns) with it: RRᵀ times weights times side."""
     (L, m), T = weights.shape, nu.shape[1]
     if sharpness > 0.0:
         for r in range(m):
@@ -1389,9 +1604,9 @@ def _pace(step: float, v: Any, damp: float, alpha: float, slope: Any, shrink: An
 
 
 @compiled
-def _rounded(margin: float, sharpness: float) -> float:
-    """min(0, margin) with its kink rounded."""
-    scaled = sharpness * margin
+def _rounded(score: float, sharpness: float) -> float:
+    """min(0, score) with its kink rounded."""
+    scaled = sharpness * score
     return float((min(scaled, 0.0) - np.log1p(exponential(-abs(scaled)))) / sharpness)
 
 
@@ -1442,19 +1657,19 @@ def _arrive(
 @inlined
 def _settle(
     b: int, n: int, at: Any, which: Any, across: Any, inverse_lengths: Any, pulls: Any, slopes: Any, wrong: Any,
-    margins: Any,
+    scores: Any,
 ) -> float:  # fmt: skip
     """Measure n rows of D' for column b, and add or remove the pulls of those that changed sides.
 
     ``across`` (D, at least n) and ``inverse_lengths`` belong to the rows ``which``. Returns the least distance.
     """
-    _margins(at, across, margins)
+    _scores(at, across, scores)
     least = np.int64(0x7FF0000000000000)  # the bits of infinity; positive doubles are in the order of their bits
     for r in range(n):
-        distance = abs(margins[r]) * inverse_lengths[r]
+        distance = abs(scores[r]) * inverse_lengths[r]
         least = min(least, _bits_of_double(distance))  # type: ignore[call-arg]
     for r in range(n):
-        row, side = which[r], np.int64(margins[r] < 0.0)
+        row, side = which[r], np.int64(scores[r] < 0.0)
         if side != wrong[b, row]:
             for term in range(len(pulls)):
                 for j in range(len(at)):
@@ -1465,19 +1680,19 @@ def _settle(
 
 @compiled
 def _list_near(
-    margins: Any, across: Any, inverse_lengths: Any, reach: float, near: Any, near_across: Any, near_inverse: Any
+    scores: Any, across: Any, inverse_lengths: Any, reach: float, near: Any, near_across: Any, near_inverse: Any
 ) -> tuple[int, float]:
     """List the rows of D' nearer than ``reach``, shortened until there are at most NEAR; return their number and it."""
     m, n = len(inverse_lengths), NEAR + 1
     while n > NEAR:
         n = 0
         for r in range(m):
-            n += int(abs(margins[r]) * inverse_lengths[r] < reach)
+            n += int(abs(scores[r]) * inverse_lengths[r] < reach)
         if n > NEAR:
             reach = 0.0 if reach < 1e-12 else reach * (0.7 if n < 4 * NEAR else 0.1)
     n = 0
     for r in range(m):
-        if abs(margins[r]) * inverse_lengths[r] < reach:
+        if abs(scores[r]) * inverse_lengths[r] < reach:
             near[n], near_inverse[n] = r, inverse_lengths[r]
             for j in range(len(across)):
                 near_across[j, n] = across[j, r]
@@ -1487,16 +1702,16 @@ def _list_near(
 
 @compiled
 def _measure_smooth(
-    point: Any, across: Any, weights: Any, pulls: Any, sharpness: float, margins: Any, f: Any, slopes: Any
+    point: Any, across: Any, weights: Any, pulls: Any, sharpness: float, scores: Any, f: Any, slopes: Any
 ) -> None:
     """Fill f (L, columns) and slopes (L, D, columns) with the functions, their kinks rounded, and their gradients."""
     (L, m, D), T = pulls.shape, point.shape[1]
     side, low = np.empty(m), np.empty(m)
     for b in range(T):
-        _margins(np.ascontiguousarray(point[:, b]), across, margins)
+        _scores(np.ascontiguousarray(point[:, b]), across, scores)
         for r in range(m):
-            side[r] = 1.0 / (1.0 + exponential(sharpness * margins[r]))
-            low[r] = _rounded(margins[r], sharpness)
+            side[r] = 1.0 / (1.0 + exponential(sharpness * scores[r]))
+            low[r] = _rounded(scores[r], sharpness)
         for term in range(L):
             f[term, b] = _dot(weights[term], low)
             slopes[term, :, b] = 0.0
@@ -1584,20 +1799,20 @@ def _pull(
             pull[pivot, b] /= matrix[pivot, pivot, b]
 
 
-# -- The trace of the fit itself --------------------------------------------------------------------------------------
-
-
-SQUARE = 64  # the most columns of a sum of squares that are made together
+# -- Trace ------------------------------------------------------------------------------------------------------------
 
 
 @compiled
 def add_squares(X: Any, at: Any, scale: Any, tail: Any, out: Any) -> None:
-    """Add z zᵀ to out, on and above its diagonal, for z = (scale x, tail), one after the other, of the rows ``at``.
+    """Add z zᵀ to out, on and above its diagonal, for z = (scale x, tail) and each of the rows ``at``, in order.
 
-    Columns are made in groups, each down to the diagonal; rows are taken by fours, and zeros fill up the last four.
+    Columns are computed in groups, each down to the diagonal; rows are processed by fours; zeros pad the last four.
     """
-    n, D, E = len(at), X.shape[1], X.shape[1] + tail.shape[1]
-    n_parts, tall = -(-E // SQUARE), -(-E // 2) * 2
+    n = len(at)
+    D = X.shape[1]
+    E = D + tail.shape[1]
+    n_parts = -(-E // SQUARE)
+    tall = -(-E // 2) * 2
     width = -(-E // (8 * n_parts)) * 8
     sums = _room(out, n_parts * tall, width).reshape(n_parts, tall, width)
     gain = _room(out, n_parts * 2 * BLOCK, width).reshape(n_parts, 2 * BLOCK, width)
@@ -1608,7 +1823,8 @@ def add_squares(X: Any, at: Any, scale: Any, tail: Any, out: Any) -> None:
     for low in range(0, n, BLOCK):
         for k in range(BLOCK):
             if low + k < n:
-                x, by = X[at[low + k]], scale[low + k]
+                x = X[at[low + k]]
+                by = scale[low + k]
                 for j in range(D):
                     block[k, j] = by * x[j]
                 for j in range(D, E):
@@ -1629,12 +1845,9 @@ def add_squares(X: Any, at: Any, scale: Any, tail: Any, out: Any) -> None:
 # -- Counts -----------------------------------------------------------------------------------------------------------
 
 
-COUNTED = 256  # rows whose decisions are made together, as bits of 64-bit words
-
-
 @intrinsic
 def _popcount(typing_context, bits):  # type: ignore[no-untyped-def]
-    """Count the bits of a word that are 1."""
+    """Number of bits of a word that are 1."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.ctpop(arguments[0])
@@ -1644,25 +1857,27 @@ def _popcount(typing_context, bits):  # type: ignore[no-untyped-def]
 
 @compiled
 def count_positive(X: Any, models: Any, cell: Any, weight: Any, first: int, last: int, rows: Any, sums: Any) -> None:
-    """Count the rows with xᵀθ > 0 in each of their cells (rows, sensitive columns), for models θ first, …, last - 1.
+    """Count the rows with positive decisions, xᵀθ > 0, in each of their cells, for the models θ first, …, last - 1.
 
-    Add their number to rows (cells, models), and their weights (rows, kinds), row by row, to sums (kinds, cells,
-    models). Here inner loops run over some rows of X: their features are turned, decisions become bits, and one count
-    of bits serves all rows of a cell. Models are the rows of ``models``, padded by zeros to a multiple of 4 of them and
-    of features; the first feature that X lacks is 1.
+    Add the number of these rows to rows (cells, models), and their weights (rows, kinds), row by row, to sums (kinds,
+    cells, models); cell (rows, sensitive columns) has the cells of each row. Here inner loops run over rows: features
+    are transposed, decisions become bits, and one count of bits serves all rows of a cell. Each row of ``models`` is a
+    model; zeros pad both sides to multiples of 4, and the first feature that X lacks is 1.
     """
-    (n, D), width = X.shape, last - first
-    turned, margin = _room(models, models.shape[1], COUNTED), _room(models, BLOCK, COUNTED)
+    n, D = X.shape
+    width = last - first
+    turned = _room(models, models.shape[1], COUNTED)
+    score = _room(models, BLOCK, COUNTED)
     turned[D:] = 1.0
     decided = np.zeros((COUNTED // 64, width + BLOCK), dtype=np.uint64)
     member = np.empty((COUNTED // 64, len(rows)), dtype=np.uint64)
     for low in range(0, n, COUNTED):
         size = min(COUNTED, n - low)
-        _turn(X[low : low + size], turned)
+        _transpose(X[low : low + size], turned)
         for b in range(0, width, BLOCK):
-            _products(models[first + b : first + b + BLOCK], turned, margin)
+            _products(models[first + b : first + b + BLOCK], turned, score)
             for k in range(BLOCK):
-                _decide(margin[k], decided[:, b + k])
+                _decide(score[k], decided[:, b + k])
         member[:] = 0
         for i in range(size):
             for c in cell[low + i]:
@@ -1676,23 +1891,25 @@ def count_positive(X: Any, models: Any, cell: Any, weight: Any, first: int, last
 
 
 @compiled
-def _decide(margin: Any, out: Any) -> None:
-    """Bit i % 64 of word i // 64 says whether margin i is positive."""
+def _decide(score: Any, out: Any) -> None:
+    """Set bit i % 64 of word i // 64 if score i is positive."""
     for k in range(len(out)):
         word = np.uint64(0)
         for i in range(64):
-            word |= np.uint64(margin[64 * k + i] > 0.0) << np.uint64(i)
+            word |= np.uint64(score[64 * k + i] > 0.0) << np.uint64(i)
         out[k] = word
 
 
 @compiled
 def _add_bits(words: Any, member: int, out: Any) -> None:
+    """Add to out the number of bits that each word shares with member."""
     for b in range(len(out)):
         out[b] += np.int64(_popcount(words[b] & member))  # type: ignore[call-arg]
 
 
 @compiled
 def _add_where(words: Any, bit: int, weight: float, out: Any) -> None:
+    """Add a weight to out wherever this bit of a word is 1."""
     for b in range(len(out)):
         out[b] += weight if (words[b] >> np.uint64(bit)) & np.uint64(1) else 0.0
 
@@ -1701,7 +1918,7 @@ def _add_where(words: Any, bit: int, weight: float, out: Any) -> None:
 
 
 def spans(columns: tuple[int, int], n: int) -> list[tuple[int, int]]:
-    """Columns first, …, last - 1 in n parts, or fewer, of whole words; ``first`` is a multiple of 32.
+    """Divide columns first, …, last - 1 into at most n parts that begin at multiples of 32; ``first`` is one, too.
 
     >>> spans((0, 201), 3), spans((64, 70), 3)
     ([(0, 64), (64, 128), (128, 201)], [(64, 70)])
@@ -1716,10 +1933,10 @@ def on_threads(
     kernel: Callable[..., Any], args: tuple[Any, ...], state: tuple[Any, ...], n_threads: int,
     columns: tuple[int, int] | None = None,
 ) -> Any:  # fmt: skip
-    """Call ``kernel(*args, first, last, *state)`` with the columns of the state shared out among threads.
+    """Call ``kernel(*args, first, last, *state)`` on several threads, each with a part of the columns.
 
-    Where ``columns`` are given, the others are left as they are. Returns what the kernel returns, which must not depend
-    on the columns.
+    By default the columns are those of the first array of the state; pass ``columns`` (first, last) for some of them.
+    Returns what the kernel returns, which must not depend on the columns.
     """
     parts = spans((0, state[0].shape[1]) if columns is None else columns, n_threads)
     if len(parts) == 1:

@@ -1,4 +1,4 @@
-"""The progress bar of everything that takes long."""
+"""Progress bars for long computations."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Any
 
 
 def progress_bar(console: Any, shown: bool = True) -> Any:
-    """Progress bar, to be entered; hidden where it is not wanted or the console is no terminal.
+    """Return a progress bar that counts tasks, as a context manager.
 
     Parameters
     ----------
     console : rich.console.Console
+        The bar is hidden if this is not a terminal.
     shown : bool
+        Pass False to hide the bar.
     """
     from rich.progress import MofNCompleteColumn
 
@@ -19,25 +21,26 @@ def progress_bar(console: Any, shown: bool = True) -> Any:
 
 
 def rows_bar(console: Any, shown: bool = True) -> Any:
-    """Progress bar of rows, with rows per second; their number need not be known.
+    """Return a progress bar that shows rows and rows per second; the total may be unknown.
 
     Parameters
     ----------
-    console : rich.console.Console
-    shown : bool
+    console, shown
+        As in `progress_bar`.
     """
     from rich.progress import ProgressColumn, Task
     from rich.text import Text
 
-    class Rows(ProgressColumn):
+    class CountAndSpeed(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(f"{task.completed:,.0f}" + (f", {task.speed:,.0f}/s" if task.speed else ""))
+            speed = f", {task.speed:,.0f}/s" if task.speed else ""
+            return Text(f"{task.completed:,.0f}{speed}")
 
-    return _bar(console, shown, Rows())
+    return _bar(console, shown, CountAndSpeed())
 
 
 def _bar(console: Any, shown: bool, done: Any) -> Any:
-    """Progress bar with a column of its own for what is done."""
+    """Build a progress bar; the column `done` shows how much is complete."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), done, TimeRemainingColumn())

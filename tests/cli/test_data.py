@@ -1,10 +1,8 @@
-"""``surefair data``, on small stand-in files; nothing here reaches the network."""
+"""``surefair data``, with small stand-in files; these tests do not use the network."""
 
 from __future__ import annotations
 
 import hashlib
-import subprocess
-from types import SimpleNamespace
 
 import pooch
 import pytest
@@ -12,9 +10,9 @@ from click.testing import CliRunner
 
 from surefair import datasets
 from surefair.cli import main
-from surefair.datasets import _files
+from surefair.datasets import files
 
-FILES = tuple(_files.FILES)
+FILES = tuple(files.FILES)
 CONTENT = {name: f"stand-in for {name}\n".encode() for name in FILES}
 
 
@@ -24,25 +22,20 @@ def run(*arguments):
 
 @pytest.fixture(autouse=True)
 def asked(tmp_path, monkeypatch) -> list[str]:
-    """What the network was asked for; it refuses everything."""
+    """The addresses that were requested; every download fails."""
     asked = []
 
     def retrieve(url, *args, **options):
         asked.append(url)
         raise OSError("no network")
 
-    def pip(command, **options):
-        asked.append(command)
-        return SimpleNamespace(returncode=1, stderr="ERROR: no package index\n")
-
-    sources = {
-        name: source._replace(sha256=hashlib.sha256(CONTENT[name]).hexdigest()) for name, source in _files.FILES.items()
+    stand_ins = {
+        name: file._replace(sha256=hashlib.sha256(CONTENT[name]).hexdigest()) for name, file in files.FILES.items()
     }
-    monkeypatch.setattr(_files, "FILES", sources)
+    monkeypatch.setattr(files, "FILES", stand_ins)
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
     monkeypatch.setattr(pooch, "retrieve", retrieve)
-    monkeypatch.setattr(subprocess, "run", pip)
-    monkeypatch.delenv(_files.ENVIRONMENT_VARIABLE, raising=False)
+    monkeypatch.delenv(files.ENVIRONMENT_VARIABLE, raising=False)
     level = pooch.get_logger().level
     yield asked
     pooch.get_logger().setLevel(level)
@@ -55,7 +48,7 @@ def cache(tmp_path):
 
 @pytest.fixture
 def named(tmp_path, monkeypatch):
-    monkeypatch.setenv(_files.ENVIRONMENT_VARIABLE, str(tmp_path / "named"))
+    monkeypatch.setenv(files.ENVIRONMENT_VARIABLE, str(tmp_path / "named"))
     return tmp_path / "named"
 
 
@@ -74,14 +67,14 @@ def row(result, name):
 # -- list -----------------------------------------------------------------------------------------------------------
 
 
-def test_list_has_a_line_for_each_data_set_and_fetches_nothing(asked):
+def test_list_has_a_line_for_each_data_set_and_downloads_nothing(asked):
     result = run("list")
     assert result.exit_code == 0, result.output
     for name in datasets.names():
-        known = datasets.about(name)
-        rows = "any" if known.rows is None else f"{known.rows:,}"
-        files = "not yet fetched" if known.files else "none needed"
-        words = (name, rows, known.features, known.label, known.sensitive, files, known.source)
+        facts = datasets.about(name)
+        rows = "any" if facts.rows is None else f"{facts.rows:,}"
+        where = "not here" if facts.files else "none needed"
+        words = (name, rows, facts.features, facts.label, facts.sensitive, where, facts.source)
         assert row(result, name) == " ".join(map(str, words))
     assert not asked
 
@@ -90,24 +83,24 @@ def test_list_says_where_files_are(cache, named, asked):
     put(cache, "adult.data", "german.data")
     put(named, "compas-scores-two-years.csv")
     result = run("list")
-    assert " 1 cached, 1 not yet fetched " in row(result, "adult")
+    assert " 1 in cache, 1 not here " in row(result, "adult")
     assert " in folder " in row(result, "compas")
-    assert " cached " in row(result, "german")
+    assert " in cache " in row(result, "german")
     assert f"Folder (SUREFAIR_DATA): {named}\n" in result.output
     assert f"Cache: {cache}\n" in result.output
     assert not asked
 
 
-def test_list_says_that_no_folder_was_named():
-    assert "Folder (SUREFAIR_DATA): none was named\n" in run("list").output
+def test_list_says_that_no_folder_is_set():
+    assert "Folder (SUREFAIR_DATA): not set\n" in run("list").output
 
 
-def test_list_says_which_file_is_not_the_expected_one(named):
+def test_list_says_which_file_has_unexpected_content(named):
     put(named, "german.data", content=b"something else")
     result = run("list")
     assert result.exit_code == 0, result.output
-    assert " not as expected " in row(result, "german")
-    assert f"{named / 'german.data'} is not the expected file" in result.output
+    assert " unexpected content " in row(result, "german")
+    assert f"{named / 'german.data'} has unexpected content" in result.output
 
 
 def test_list_fits_a_narrow_terminal():
@@ -130,33 +123,33 @@ def online(monkeypatch, asked):
     monkeypatch.setattr(pooch, "retrieve", retrieve)
 
 
-def test_fetch_takes_all_by_default_and_says_where_each_is(cache, online):
+def test_fetch_downloads_all_files_by_default_and_prints_their_paths(cache, online):
     result = run("fetch")
     assert result.exit_code == 0, result.output
     lines = [f"{name}: {cache / file}" for name in datasets.names() for file in datasets.about(name).files]
-    assert lines == [line for line in result.output.splitlines() if "no file needed" not in line]
+    assert lines == [line for line in result.output.splitlines() if "needs no files" not in line]
     assert sorted(path.name for path in cache.iterdir()) == sorted(FILES)
 
 
-def test_fetch_takes_what_it_was_told_and_nothing_twice(cache, online, asked):
+def test_fetch_downloads_the_named_data_sets_once(cache, online, asked):
     assert run("fetch", "german", "german").output == f"german: {cache / 'german.data'}\n"
     assert run("fetch", "german").output == f"german: {cache / 'german.data'}\n"
-    assert asked == [_files.FILES["german.data"].url]
+    assert asked == [files.FILES["german.data"].url]
 
 
-def test_fetch_leaves_files_of_the_named_folder_alone(named, cache, online, asked):
+def test_fetch_does_not_download_files_of_the_named_folder(named, cache, online, asked):
     put(named, "german.data")
     assert run("fetch", "german").output == f"german: {named / 'german.data'}\n"
     assert not asked
 
 
-def test_fetch_needs_no_file_for_synthetic_rows(asked):
+def test_fetch_needs_no_files_for_synthetic_rows(asked):
     result = run("fetch", "synthetic_di")
-    assert (result.exit_code, result.output) == (0, "synthetic_di: no file needed\n")
+    assert (result.exit_code, result.output) == (0, "synthetic_di: needs no files\n")
     assert not asked
 
 
-def test_a_failure_names_the_file_and_what_to_do_and_the_others_are_still_tried(cache):
+def test_fetch_tries_all_files_and_says_what_to_do_about_failures(cache):
     put(cache, "compas-scores-two-years.csv", "adult.test")
     result = run("fetch")
     assert result.exit_code == 1
@@ -164,22 +157,22 @@ def test_a_failure_names_the_file_and_what_to_do_and_the_others_are_still_tried(
     assert f"compas: {cache / 'compas-scores-two-years.csv'}\n" in result.stdout
     for file in ("adult.data", "german.data"):
         assert f"The data file {file!r} was not found" in result.stderr
-    assert result.stderr.count("Set SUREFAIR_DATA to a folder that holds these files:") == 1
-    remedy = result.stderr.partition("Set SUREFAIR_DATA")[2]
-    assert [file for file in FILES if file in remedy] == ["adult.data", "german.data"]
+    assert result.stderr.count("set SUREFAIR_DATA to a folder with these files:") == 1
+    advice = result.stderr.partition("set SUREFAIR_DATA")[2]
+    assert [file for file in FILES if file in advice] == ["adult.data", "german.data"]
 
 
-def test_a_file_with_another_content_is_a_failure_with_its_own_remedy(named, cache, online):
+def test_unexpected_content_is_a_failure_with_its_own_advice(named, cache, online):
     put(named, "adult.data", content=b"something else")
     result = run("fetch", "adult", "german")
     assert result.exit_code == 1
-    assert f"{named / 'adult.data'} is not the expected file" in result.stderr
-    assert "remove it to have it fetched" in result.stderr
-    assert "Set SUREFAIR_DATA" not in result.stderr
+    assert f"{named / 'adult.data'} has unexpected content" in result.stderr
+    assert "delete it so that surefair downloads the original" in result.stderr
+    assert "set SUREFAIR_DATA" not in result.stderr
     assert f"german: {cache / 'german.data'}\n" in result.stdout
 
 
-def test_an_unknown_name_ends_with_code_2_before_anything_is_fetched(online, asked):
+def test_an_unknown_name_ends_with_code_2_and_downloads_nothing(online, asked):
     result = run("fetch", "german", "adlt")
     assert result.exit_code == 2
     assert "Unknown data set: 'adlt'. Did you mean 'adult'?" in result.output

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it leaves behind, and how it ends."""
+"""The command line: its output, its files and its exit codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import surefair as sf
 from surefair.cli import main
 from surefair.cli.demo import MODELS
-from surefair.inference.interval import SOURCES
+from surefair.inference.sources import SOURCES
 
 
 def run(*arguments):
@@ -47,7 +47,7 @@ def test_version():
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """The result of a short demo, and the folder it wrote to."""
+    """Result of a short demo, and the folder that it wrote to."""
     folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
     return run("demo", "--rows", 4000, "--out", folder, "--quiet"), folder
 
@@ -67,13 +67,13 @@ def test_demo_prints_an_interval_for_each_classifier_and_source(demo):
 
 def test_demo_says_what_each_source_estimates(demo):
     result, _ = demo
-    words = " ".join(result.output.split())  # lines are wrapped
+    words = " ".join(result.output.split())  # undo line wrapping
     assert "after 4,000 rows" in words
-    for source, meaning in SOURCES.items():
-        assert f"{source}: {meaning}." in words
+    for name, source in SOURCES.items():
+        assert f"{name}: {source.estimates}." in words
 
 
-def test_demo_leaves_a_picture(demo):
+def test_demo_saves_a_picture(demo):
     result, folder = demo
     (picture,) = folder.iterdir()
     assert str(picture) in result.output
@@ -89,7 +89,7 @@ def test_demo_is_reproducible(demo, tmp_path):
     assert again.output.split("Picture")[0] == result.output.split("Picture")[0]
 
 
-def test_demo_takes_as_many_rows_as_it_was_told(tmp_path):
+def test_demo_trains_on_exactly_the_given_number_of_rows(tmp_path):
     result = run("demo", "--rows", 4100, "--out", tmp_path, "--quiet")
     assert "after 4,100 rows" in result.output
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surefair as sf
-from surefair.criteria import CRITERIA, Members, Slabs, SquaredPenalty, linearise, on_grid
+from surefair.criteria import CRITERIA, Criterion, Members, Slabs, SquaredPenalty, check_names, linearise, on_grid
 
 # -- Rates ----------------------------------------------------------------------------------------------------------
 
@@ -25,7 +26,7 @@ DEFINITIONS = {
     "false_omission_rate": lambda truth, decision: truth[decision == 0].mean(),
     "error_rate": lambda truth, decision: np.mean(truth != decision),
 }
-COMPARED = {  # rates by difference, and by ratio where those are others
+COMPARED = {  # rates that differences compare, and rates that ratios compare if they are not the same
     "demographic_parity": (["selection_rate"], []),
     "false_positive_rate": (["false_positive_rate"], []),
     "false_negative_rate": (["false_negative_rate"], []),
@@ -36,19 +37,19 @@ COMPARED = {  # rates by difference, and by ratio where those are others
 }
 
 
-def test_every_criterion_is_defined_here():
+def test_this_file_defines_every_criterion():
     assert set(CRITERIA) == set(COMPARED)
 
 
 @pytest.mark.parametrize("name", COMPARED)
-def test_a_criterion_compares_the_rates_it_is_named_after(name):
+def test_a_criterion_compares_the_rates_that_its_name_says(name):
     criterion = CRITERIA[name]
     found = tuple([rate.name for rate in rates] for rates in (criterion.rates, criterion.ratio_rates))
     assert found == COMPARED[name]
 
 
 @pytest.mark.parametrize("name", COMPARED)
-def test_rates_are_what_their_names_say(name):
+def test_rates_equal_their_definitions(name):
     rng = np.random.default_rng(3)
     truth, decision = rng.integers(2, size=(2, 50))
     counts = np.array([[[np.sum((truth == t) & (decision == d)) for d in (0, 1)] for t in (0, 1)]])
@@ -72,18 +73,18 @@ def test_sums_on_the_grid_are_exact_in_any_order(seed, m, exponent, spread):
     assert np.array_equal(forwards, backwards)
     assert np.array_equal(forwards, shuffled)
     total = A.cumsum(axis=0)[-1]
-    for row in rng.permutation(A):  # taking all rows away again leaves nothing
+    for row in rng.permutation(A):  # removing all rows again leaves exactly 0
         total = total - row
     assert np.array_equal(total, np.zeros(2))
 
 
 @given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 300))
-def test_the_grid_moves_nothing_by_more_than_rounding(seed, m):
+def test_the_grid_moves_numbers_only_by_rounding(seed, m):
     A = np.random.default_rng(seed).normal(size=(m, 3))
     assert np.abs(on_grid(A) - A).max() <= 2.0**-52 * np.abs(A).sum(axis=0).max()
 
 
-def test_nothing_lies_on_any_grid():
+def test_zeros_and_empty_arrays_stay_as_they_are():
     assert np.array_equal(on_grid(np.zeros((3, 2))), np.zeros((3, 2)))
     assert on_grid(np.empty((0, 2))).shape == (0, 2)
 
@@ -115,8 +116,8 @@ def test_gradient_of_the_penalty_is_the_slope_of_g(seed):
     np.testing.assert_allclose(gradient, slopes, atol=1e-14 / h)
 
 
-@pytest.mark.parametrize("name", [name for name, c in CRITERIA.items() if c.form is not Slabs])
-def test_rows_on_a_kink_pull_nothing(name):
+@pytest.mark.parametrize("name", [name for name, c in CRITERIA.items() if c.form not in (Slabs, None)])
+def test_rows_on_a_kink_have_no_gradient(name):
     _, (X, y, z), _ = penalty_on(0)
     form = CRITERIA[name].constrain(X, y, Members((z > 0.0).astype(int)[:, None], (2,), np.ones(len(y))))
     for found in linearise(form, np.zeros((3, 4)), None):
@@ -124,20 +125,20 @@ def test_rows_on_a_kink_pull_nothing(name):
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_a_rounded_kink_is_off_by_no_more_than_its_sharpness_says(seed):
+def test_the_error_of_a_rounded_kink_is_bounded_by_its_sharpness(seed):
     form, _, theta = penalty_on(seed)
     kinked, rounded = (linearise(form, theta[:, None], sharpness)[0] for sharpness in (None, 50.0))
     assert np.abs(kinked - rounded).max() <= np.abs(form.weights).sum() * np.log(2.0) / 50.0
 
 
-def test_a_slab_measures_the_covariance_of_group_and_margin():
+def test_a_slab_measures_the_covariance_of_group_and_score():
     rng = np.random.default_rng(1)
     X, group, theta = rng.normal(size=(50, 3)), rng.integers(2, size=50), rng.normal(size=3)
     slabs = Slabs.on(X, np.ones(50), Members(group[:, None], (2,), np.ones(50)), CRITERIA["demographic_parity"].rates)
     np.testing.assert_allclose(slabs.vectors @ theta, [np.cov(group, X @ theta, ddof=0)[0, 1]])
 
 
-def test_of_more_groups_each_has_a_slab_and_two_columns_have_theirs():
+def test_each_of_three_groups_has_a_slab_and_so_has_each_sensitive_column():
     rng = np.random.default_rng(2)
     X, theta = rng.normal(size=(60, 3)), rng.normal(size=3)
     codes = np.stack([rng.integers(3, size=60), rng.integers(2, size=60)], axis=1)
@@ -146,9 +147,32 @@ def test_of_more_groups_each_has_a_slab_and_two_columns_have_theirs():
     np.testing.assert_allclose(slabs.vectors @ theta, [np.cov(z, X @ theta, ddof=0)[0, 1] for z in memberships])
 
 
+# -- Measure-only criteria ------------------------------------------------------------------------------------------
+
+
+def test_a_criterion_without_a_form_can_be_measured_but_not_constrain():
+    criterion = replace(CRITERIA["error_rate"], name="accuracy", form=None)
+    assert CRITERIA["error_rate"].can_constrain
+    assert not criterion.can_constrain
+    assert criterion == Criterion("accuracy", criterion.rates)
+    members = Members(np.array([[0], [1]]), (2,), np.ones(2))
+    words = "'accuracy' can only be measured.*Train with another criterion.*pass metric='accuracy' to fairness_interval"
+    with pytest.raises(ValueError, match=words):
+        criterion.constrain(np.eye(2), np.array([1.0, -1.0]), members)
+    decisions = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 1])
+    found = sf.fairness_interval(*decisions, sensitive_features=[0, 0, 1, 1], metric=criterion, random_state=0)
+    assert found.gap == -1.0
+
+
+def test_a_criterion_has_the_name_of_its_file():
+    with pytest.raises(ValueError, match=r"The criterion in criteria/accuracy.py is called 'error_rate'. Give both"):
+        check_names({"accuracy": CRITERIA["error_rate"]})
+    assert list(CRITERIA) == [criterion.name for criterion in CRITERIA.values()]
+
+
 # -- A new criterion is one new file --------------------------------------------------------------------------------
 
-NEW_CRITERION = '''"""True-negative rate: groups are rightly rejected equally often."""
+NEW_CRITERION = '''"""True-negative rate: truly negative rows are rejected equally often in all groups."""
 
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import SquaredPenalty
@@ -167,6 +191,8 @@ CRITERION = Criterion(
 )
 '''
 
+MEASURE_ONLY = NEW_CRITERION.replace("true_negative_rate", "specificity").replace("    form=SquaredPenalty,\n", "")
+
 USE = """
 import surefair as sf
 assert "true_negative_rate" in sf.CRITERIA, sf.__file__
@@ -174,15 +200,17 @@ data = sf.datasets.SyntheticDM(seed=0).sample(600)
 clf = sf.FairClassifier("true_negative_rate", random_state=0, n_replicates=20)
 clf.fit(data.X, data.y, sensitive_features=data.sensitive)
 print(clf.fairness_interval(data.X, data.y, sensitive_features=data.sensitive).gap)
+print(clf.fairness_interval(data.X, data.y, sensitive_features=data.sensitive, metric="specificity").gap)
 """
 
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory):
-    """A copy of the package, with its compiled code, and one new file."""
+    """A copy of the package, with its compiled code, one new criterion and one that is measure-only."""
     package = tmp_path_factory.mktemp("scratch") / "surefair"
     shutil.copytree(Path(sf.__file__).parent, package)
     (package / "criteria" / "true_negative_rate.py").write_text(NEW_CRITERION)
+    (package / "criteria" / "specificity.py").write_text(MEASURE_ONLY)
     return package
 
 
@@ -193,17 +221,20 @@ def run_in(scratch, *args):
     return done.stdout
 
 
-def test_a_new_file_is_found_by_the_registry_and_the_classifier(scratch):
-    gap = float(run_in(scratch, "-c", USE))
+def test_the_registry_and_the_classifier_find_a_new_file(scratch):
+    gap, same = map(float, run_in(scratch, "-c", USE).split())
     data = sf.datasets.SyntheticDM(seed=0).sample(600)
     clf = sf.FairClassifier("false_positive_rate", random_state=0, n_replicates=20)
     clf.fit(data.X, data.y, sensitive_features=data.sensitive)
     mirror = clf.fairness_interval(data.X, data.y, sensitive_features=data.sensitive)
-    assert gap == pytest.approx(-mirror.gap)  # true negatives are all negatives but the false positives
+    assert gap == pytest.approx(-mirror.gap)  # a truly negative row is either a true negative or a false positive
+    assert same == gap
 
 
-def test_a_new_file_is_found_by_the_laws(scratch):
+@pytest.mark.slow
+def test_the_laws_find_a_new_file(scratch):
     laws = Path(__file__).parents[1] / "laws"
-    chosen = "true_negative_rate and squared_error and (batches or past_every_edge or swapping or merge)"
+    laws_of_both = "(true_negative_rate or specificity) and (rates or registry)"
+    chosen = f"{laws_of_both} or true_negative_rate and squared_error and (batches or edge or swapping or merge)"
     out = run_in(scratch, "-m", "pytest", str(laws), "-q", "-p", "no:cacheprovider", "-k", chosen)
     assert "passed" in out

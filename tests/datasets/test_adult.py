@@ -11,10 +11,10 @@ def data(data_folder):
     return load_adult(data_folder)
 
 
-def test_both_files_are_read_whole(data_folder):
+def test_both_files_are_read_completely(data_folder):
     raw = adult._read(data_folder)
     assert raw.shape == (48_842, 15)
-    assert set(raw["income"]) == {"<=50K", ">50K"}  # the dots of adult.test are gone
+    assert set(raw["income"]) == {"<=50K", ">50K"}  # without the dots of adult.test
     assert (raw == "?").any(axis=1).sum() == 3_620
 
 
@@ -34,7 +34,7 @@ def test_labels_and_groups_are_the_published_ones(data):
 
 
 @pytest.mark.parametrize(("encoding", "columns", "rank"), [("ordinal", 13, 14), ("onehot", 95, 95)])
-def test_features_are_numbers_of_known_rank_beside_an_intercept(data_folder, encoding, columns, rank):
+def test_features_and_an_intercept_have_the_known_rank(data_folder, encoding, columns, rank):
     X = load_adult(data_folder, encoding=encoding).X
     assert X.shape == (45_222, columns)
     assert (X.dtypes == np.float64).all()
@@ -61,7 +61,7 @@ def test_onehot_columns_are_standardised_numbers_and_indicators(data_folder):
     assert set(np.unique(X.drop(columns=adult.NUMBERS))) == {0.0, 1.0}
 
 
-def test_the_registry_loads_the_same(data, data_folder):
+def test_load_by_name_gives_the_same_rows(data, data_folder):
     again = load("adult", folder=data_folder)
     assert again.X.equals(data.X)
     assert (again.y == data.y).all()

@@ -36,7 +36,7 @@ def test_labels_and_groups_are_the_published_ones(data):
 
 
 @pytest.mark.parametrize(("race_as_feature", "columns"), [(True, 6), (False, 5)])
-def test_features_have_full_rank_beside_an_intercept(data_folder, race_as_feature, columns):
+def test_features_and_an_intercept_have_full_rank(data_folder, race_as_feature, columns):
     X = load_compas(data_folder, race_as_feature=race_as_feature).X
     assert X.shape == (5_278, columns)
     assert (X.dtypes == np.float64).all()
@@ -54,5 +54,5 @@ def test_priors_are_standardised_and_the_rest_are_indicators(data):
     assert set(np.unique(data.X.drop(columns="priors_count"))) == {0.0, 1.0}
 
 
-def test_the_registry_passes_options_on(data_folder):
+def test_load_by_name_passes_options(data_folder):
     assert load("compas", folder=data_folder, race_as_feature=False).X.shape == (5_278, 5)

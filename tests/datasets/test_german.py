@@ -21,7 +21,7 @@ def data(folder):
 
 @pytest.fixture(scope="module")
 def raw(folder):
-    """The file, read by hand."""
+    """The file, split into fields without pandas."""
     return pd.DataFrame([line.split() for line in (folder / "german.data").read_text().splitlines()])
 
 
@@ -49,7 +49,7 @@ def test_other_sensitive_attributes_are_age_and_foreign_worker(data, raw):
     assert not columns.isna().any(axis=None)
 
 
-def test_features_have_full_rank_beside_an_intercept(data):
+def test_features_and_an_intercept_have_full_rank(data):
     assert data.X.shape == (1_000, 45)
     assert (data.X.dtypes == np.float64).all()
     assert np.linalg.matrix_rank(np.column_stack([np.ones(len(data)), data.X])) == 46
@@ -67,20 +67,20 @@ def test_numbers_are_standardised_and_the_rest_are_indicators(data):
 
 
 @pytest.mark.parametrize("name", sorted(set(german.COLUMNS) - {*german.NUMBERS, "personal-status", "credit"}))
-def test_indicators_are_those_of_the_codes_but_the_first(data, raw, name):
+def test_each_code_except_the_first_has_an_indicator(data, raw, name):
     codes = raw[german.COLUMNS.index(name)]
     made = {column.rpartition("_")[2]: data.X[column] for column in data.X if column.startswith(f"{name}_")}
     assert sorted(made) == sorted(codes.unique())[1:]
     assert all(((codes == code) == (column == 1.0)).all() for code, column in made.items())
 
 
-def test_the_registry_loads_the_same(data, folder):
+def test_load_by_name_gives_the_same_rows(data, folder):
     assert load("german", folder=folder).X.equals(data.X)
 
 
-def test_a_plain_logistic_fit_has_the_known_accuracy_and_one_pass_over_many_rows_comes_near(data):
+def test_one_pass_over_repeated_rows_is_as_accurate_as_logistic_regression(data):
     plain = LogisticRegression(C=1e4, max_iter=5_000).fit(data.X, data.y).score(data.X, data.y)
-    assert plain == pytest.approx(0.784, abs=0.003)  # all 'good' is 0.70
+    assert plain == pytest.approx(0.784, abs=0.003)  # a model that always answers "good" has 0.70
     rows = np.random.default_rng(0).permutation(np.repeat(np.arange(len(data)), 20))
     X, y, group = data.X.to_numpy()[rows], data.y[rows], data.sensitive[rows]
     clf = FairClassifier(None, n_replicates=2, random_state=0).fit(X, y, sensitive_features=group)

@@ -1,4 +1,4 @@
-"""Local clusters of Dask, Ray and Spark, each started once; tests are skipped where the package is not installed."""
+"""Start one local cluster each of Dask, Ray and Spark; skip the tests of a package that is not installed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ KINDS = ["dask frame", "dask bag", "ray", "spark"]
 SRC = str(Path(__file__).parents[2] / "src")
 
 IGNORED = [
-    "ignore::surefair.diagnostics.Diagnostic",  # fits of few rows
-    r"ignore:`use_\w+` is deprecated:DeprecationWarning",  # Ray, of settings of its own
-    "ignore:PySpark does not yet fully support pandas:FutureWarning",  # from mapInPandas, which only tests use
+    "ignore::surefair.diagnostics.Diagnostic",  # fits on few rows
+    r"ignore:`use_\w+` is deprecated:DeprecationWarning",  # Ray warns about its own settings
+    "ignore:PySpark does not yet fully support pandas:FutureWarning",  # only tests use mapInPandas
 ]
 
 
@@ -38,11 +38,11 @@ def needs(package):
 
 @pytest.fixture(scope="session", autouse=True)
 def surroundings():
-    """Let workers find surefair, and the same Python."""
+    """Let workers find surefair and use the same Python."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [SRC, os.environ.get("PYTHONPATH")])))
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it warns of what it will change
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise Ray warns about a future change
         yield
 
 
@@ -74,7 +74,7 @@ def ray(surroundings):
 def spark(surroundings):
     needs("pyspark")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("Spark needs Java, and there is none")
+        pytest.skip("Spark needs Java, which is not installed")
     from pyspark.sql import SparkSession
 
     settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.host": "127.0.0.1"}
@@ -86,14 +86,14 @@ def spark(surroundings):
 
 @pytest.fixture(params=CLUSTERS)
 def engine(request):
-    """Name of an engine whose cluster runs."""
+    """Return the name of an engine whose cluster is running."""
     request.getfixturevalue(request.param)
     return request.param
 
 
 @pytest.fixture(params=KINDS)
 def dataset(request):
-    """Give a function from frames to a data set with these partitions."""
+    """Return a function that turns frames into a data set with these partitions."""
     kind, context = request.param, request.getfixturevalue(request.param.split()[0])
     return lambda parts: DATASETS[kind](context, parts)
 
@@ -132,7 +132,7 @@ DATASETS = {"dask frame": dask_frame, "dask bag": dask_bag, "ray": ray_dataset, 
 
 @pytest.fixture(scope="session")
 def people():
-    """Give a table of people, with groups in words and in numbers, and weights."""
+    """Return a function that makes a table of people, with groups as text and as numbers, and weights."""
 
     def table(n, seed):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""``surefair audit --engine``: the same audit on every cluster, with a worker lost, and with a bad row named."""
+"""An audit is the same on every engine, also if a worker dies, and errors name the bad row."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 import surefair as sf
-from surefair.audit import run as auditing
+from surefair.audit import shards
 from surefair.cli import main
-from surefair.parallel import shards
 
 ASKED = {"label": "hired", "sensitive": ["sex", "region"], "weights": "weight", "shard_rows": 1_500, "margin": 0.3}
 
@@ -37,12 +36,12 @@ def found(folder):
     return sf.audit(folder, **ASKED)
 
 
-def test_the_same_audit_on_every_engine(engine, folder, found):
+def test_the_audit_is_the_same_on_every_engine(engine, folder, found):
     assert len(found.data["files"]) == 3
     assert sf.audit(folder, **ASKED, engine=engine).to_dict() == found.to_dict()
 
 
-def test_the_command_says_where(engine, folder, found, tmp_path):
+def test_the_command_line_chooses_the_engine(engine, folder, found, tmp_path):
     args = ["audit", str(folder), "--label", "hired", "--sensitive", "sex,region", "--weights", "weight"]
     args += ["--shard-rows", "1500", "--margin", "0.3", "--engine", engine, "--out", str(tmp_path), "--quiet"]
     ran = CliRunner().invoke(main, args)
@@ -51,15 +50,15 @@ def test_the_command_says_where(engine, folder, found, tmp_path):
 
 
 @pytest.mark.parametrize("work", ["train", "evaluate"])
-def test_a_worker_is_killed_in_the_middle(engine, folder, found, tmp_path, monkeypatch, work):
-    monkeypatch.setattr(auditing.shards, work, fatal(getattr(shards, work), tmp_path / "killed"))
+def test_the_audit_is_the_same_if_a_worker_is_killed(engine, folder, found, tmp_path, monkeypatch, work):
+    monkeypatch.setattr(shards, work, fatal(getattr(shards, work), tmp_path / "killed"))
     again = sf.audit(folder, **ASKED, engine=engine)
     assert (tmp_path / "killed").exists()
     assert again.to_dict() == found.to_dict()
 
 
 def fatal(work, mark):
-    """Work that kills its worker, once, after it was done for the second shard."""
+    """Return work that kills its worker once, after it has finished the second shard."""
 
     def killing(plan, shard):
         result = work(plan, shard)
@@ -71,7 +70,7 @@ def fatal(work, mark):
     return killing
 
 
-def test_a_bad_row_is_named_by_its_file(engine, people, tmp_path):
+def test_the_error_names_the_file_of_a_bad_row(engine, people, tmp_path):
     table = people(6_000, 0)
     table.loc[5_017, "hired"] = None
     folder = written(table, tmp_path / "people")

@@ -1,4 +1,4 @@
-"""Every engine does tasks in order, one result at a time, again where a worker dies; and errors come as they were."""
+"""Every engine yields results in order and one at a time, reruns tasks of dead workers, and passes errors on."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def any_engine(request):
     return request.param
 
 
-def test_engines_are_the_files_of_their_folder():
+def test_each_file_of_the_folder_is_an_engine():
     assert sorted(engines.ENGINES) == ["dask", "local", "ray", "spark"]
     with pytest.raises(ValueError, match=r"Unknown engine: 'dusk'. Did you mean 'dask'\?"):
         engines.get_engine("dusk")
 
 
-def test_nothing_heavy_is_imported_before_it_is_used():
+def test_optional_packages_are_imported_only_when_used():
     code = (
         "import sys; from surefair import engines; [engines.get_engine(e).owns([]) for e in engines.ENGINES]; "
         "print({'dask', 'distributed', 'ray', 'pyspark'} & set(sys.modules))"
@@ -43,7 +43,7 @@ def test_nothing_heavy_is_imported_before_it_is_used():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 
-def test_results_are_in_the_order_of_tasks_whichever_is_done_first(any_engine):
+def test_results_come_in_the_order_of_the_tasks(any_engine):
     def work(task):
         time.sleep(0.5 if task == 0 else 0.0)
         return str(task).encode()
@@ -52,7 +52,7 @@ def test_results_are_in_the_order_of_tasks_whichever_is_done_first(any_engine):
     assert done(any_engine, work, []) == []
 
 
-def test_errors_are_raised_as_they_were(any_engine):
+def test_errors_of_workers_are_raised_unchanged(any_engine):
     def work(task):
         if task == 1:
             error = ValueError("The second task is bad.")
@@ -69,10 +69,10 @@ def test_errors_are_raised_as_they_were(any_engine):
     assert "in work" in str(caught.value.__cause__)
     with pytest.raises(FileNotFoundError, match="No such file or directory: '/no/such/file'"):
         done(any_engine, work, [0, 3])
-    assert done(any_engine, work, [0, 2]) == [b"", b""]  # and it still works
+    assert done(any_engine, work, [0, 2]) == [b"", b""]  # the engine still works
 
 
-def test_work_of_a_worker_that_dies_is_done_again(engine, tmp_path):
+def test_tasks_of_a_dead_worker_run_again(engine, tmp_path):
     def work(task):
         if task == 2 and not (tmp_path / "died").exists():
             (tmp_path / "died").touch()
@@ -88,7 +88,7 @@ def test_the_driver_holds_one_result_at_a_time(engine):
         return bytes([task]) * MB
 
     with engines.connected(engine) as run:
-        assert [result[0] for result in run(work, range(2))] == [0, 1]  # what is imported on the way does not count
+        assert [result[0] for result in run(work, range(2))] == [0, 1]  # imports must not count
         tracemalloc.start()
         try:
             seen = sum(len(result) for result in run(work, range(40)))
@@ -99,7 +99,7 @@ def test_the_driver_holds_one_result_at_a_time(engine):
     assert peak < 10 * MB
 
 
-def test_partitions_in_order(dataset, people):
+def test_results_come_in_the_order_of_the_partitions(dataset, people):
     def work(number, frames):
         time.sleep(0.3 if number == 0 else 0.0)
         frames = [frames] if hasattr(frames, "columns") and hasattr(frames, "shape") else list(frames)
@@ -109,13 +109,13 @@ def test_partitions_in_order(dataset, people):
     assert list(engines.over(data, work)) == [b"0: 5", b"1: 3", b"2: 4"]
 
 
-def test_a_data_set_belongs_to_one_engine(dataset, people, request):
+def test_a_data_set_belongs_to_exactly_one_engine(dataset, people, request):
     data = dataset([people(5, 0)])
     found = [name for name in engines.ENGINES if name != "local" and engines.get_engine(name).owns(data)]
     assert found == [request.node.callspec.params["dataset"].split()[0]]
 
 
-def test_what_is_no_data_set(people):
+def test_other_data_are_an_error(people):
     for wrong in (people(5, 0), "part.parquet", 3, {"a": people(5, 0)}):
         with pytest.raises(ValueError, match=f"data must be a Dask DataFrame .*; received {type(wrong).__name__}"):
             list(engines.over(wrong, lambda number, frames: b""))
@@ -124,13 +124,13 @@ def test_what_is_no_data_set(people):
 # -- Connections ------------------------------------------------------------------------------------------------------
 
 
-def test_what_this_process_is_connected_to_is_used_and_left_alone(engine):
+def test_an_existing_connection_is_used_and_stays_open(engine):
     for _ in range(2):
         assert done(engine, os.getpid, []) == []
         assert os.getpid() not in done(engine, lambda task: os.getpid(), range(2))
 
 
-def test_a_cluster_by_its_address(dask, ray, spark):
+def test_an_address_selects_the_cluster(dask, ray, spark):
     addresses = {
         "dask": dask.scheduler.address,
         "ray": ray.get_runtime_context().gcs_address,
@@ -140,17 +140,17 @@ def test_a_cluster_by_its_address(dask, ray, spark):
         assert done(engine, abs, [-1, 2], address=address) == [1, 2]
 
 
-def test_a_cluster_that_cannot_be_reached(dask, monkeypatch):
+def test_an_unreachable_scheduler_of_dask_is_an_error(dask, monkeypatch):
     monkeypatch.setattr("surefair.engines.dask.TIMEOUT", "1s")
     with pytest.raises(ConnectionError, match=r"No Dask scheduler answers at 'tcp://127.0.0.1:9'"):
         done("dask", abs, [1], address="tcp://127.0.0.1:9")
 
 
-def test_one_connection_at_a_time(ray, spark):
+def test_a_second_address_is_an_error(ray, spark):
     for engine in ("ray", "spark"):
         with pytest.raises(ValueError, match="only one; received 'else:1'"):
             done(engine, abs, [1], address="else:1")
-    with pytest.raises(ValueError, match="'local' has no address"):
+    with pytest.raises(ValueError, match="'local' takes no address"):
         done("local", abs, [1], address="else:1")
 
 
@@ -162,15 +162,15 @@ with engines.connected({engine!r}, n_jobs=1) as run:
 
 
 @pytest.mark.parametrize("engine", ["dask", "ray", "spark"])
-def test_a_cluster_is_started_where_there_is_none(engine, tmp_path, request):
-    request.getfixturevalue(engine)  # or it is skipped
+def test_a_cluster_is_started_if_there_is_none(engine, tmp_path, request):
+    request.getfixturevalue(engine)  # skips the test if the package is missing
     script = tmp_path / "alone.py"
     script.write_text(f"if __name__ == '__main__':\n    exec({ALONE.format(engine=engine)!r})\n")
     found = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
     assert found.stdout.splitlines()[-1:] == ["[1, 2]"], found.stderr[-2000:]
 
 
-def test_an_address_of_ray_where_nobody_listens():
+def test_an_unreachable_cluster_of_ray_is_an_error():
     pytest.importorskip("ray", reason="ray is not installed: make test-distributed")
     code = ALONE.replace("n_jobs=1", "address='127.0.0.1:9'").format(engine="ray")
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -180,14 +180,16 @@ def test_an_address_of_ray_where_nobody_listens():
 @pytest.mark.parametrize(
     ("engine", "words"), [("dask", "dask and distributed"), ("ray", r"ray\[data\]"), ("spark", "pyspark")]
 )
-def test_a_package_that_is_missing(engine, words, monkeypatch):
+def test_a_missing_package_is_named_with_the_command_to_install_it(engine, words, monkeypatch):
     for module in ("dask", "distributed", "ray", "pyspark", "pyspark.sql"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ValueError, match=rf"The engine '{engine}' needs {words}: pip install 'surefair\[{engine}\]'"):
+    with pytest.raises(
+        ValueError, match=rf"The engine '{engine}' needs {words}\. Run: pip install 'surefair\[{engine}\]'"
+    ):
         done(engine, abs, [1])
 
 
-def test_workers_that_come_and_go(dask):
+def test_workers_may_join_and_leave(dask):
     import distributed
 
     def work(task):

@@ -15,7 +15,7 @@ sparse_or_not = pytest.mark.parametrize("make", [np.asarray, csr_matrix, csr_arr
 
 
 def sample(seed, n_rows=60, D=3, n_models=5, sizes=SIZES):
-    """Small whole numbers, so that margins and sums of weights are exact, and margins often 0."""
+    """Small whole numbers, so that scores and sums of weights are exact, and scores are often 0."""
     rng = np.random.default_rng(seed)
     theta, X = rng.integers(-3, 4, size=(D, n_models)), rng.integers(-3, 4, size=(n_rows, D))
     codes = np.stack([rng.integers(size, size=n_rows) for size in sizes], axis=1)
@@ -38,7 +38,7 @@ def same(one, other):
 
 @sparse_or_not
 @given(seed=st.integers(0, 2**32 - 1), n_rows=st.integers(0, 60), sizes=st.lists(st.integers(1, 4), min_size=1))
-def test_counts_are_those_of_a_plain_loop(make, seed, n_rows, sizes):
+def test_counts_agree_with_a_plain_loop(make, seed, n_rows, sizes):
     theta, X, truth, codes, weight = sample(seed, n_rows, sizes=tuple(sizes))
     counts = count(theta, make(X), truth, codes, tuple(sizes), weight)
     for table, c in zip(counts, (np.ones(n_rows), weight, weight**2), strict=True):
@@ -47,7 +47,7 @@ def test_counts_are_those_of_a_plain_loop(make, seed, n_rows, sizes):
 
 
 @sparse_or_not
-def test_without_weights_every_row_weighs_one(make):
+def test_without_weights_every_row_has_weight_one(make):
     theta, X, truth, codes, _ = sample(3)
     counts = count(theta, make(X), truth, codes, SIZES)
     assert same(counts, [counts.rows] * 3)
@@ -67,7 +67,7 @@ def test_counts_of_two_sets_of_rows_add(make, seed, cut):
 
 
 @pytest.mark.parametrize("block", [1, 7, 100, 10**6])
-def test_sparse_rows_are_counted_alike_in_blocks_of_any_size(monkeypatch, block):
+def test_counts_of_sparse_rows_do_not_depend_on_the_block_size(monkeypatch, block):
     theta, X, truth, codes, weight = sample(4)
     whole = count(theta, csr_matrix(X), truth, codes, SIZES, weight)
     monkeypatch.setattr(surefair.inference.counts, "BLOCK", block)
@@ -76,7 +76,7 @@ def test_sparse_rows_are_counted_alike_in_blocks_of_any_size(monkeypatch, block)
 
 @sparse_or_not
 def test_no_cell_is_negative_and_an_empty_one_is_zero(make):
-    # sums of weights such as 0.1 are not exact, and differences of two must not show it
+    # sums of weights such as 0.1 are rounded, and a difference of two such sums must not show it
     rng = np.random.default_rng(5)
     X, truth, codes, weight = rng.normal(size=(500, 2)), rng.integers(2, size=500), np.zeros((500, 1), int), 0.1
     theta = np.hstack([rng.normal(size=(2, 20)), np.zeros((2, 1))])
@@ -101,7 +101,7 @@ def test_an_empty_group_has_counts_of_zero():
         assert not table[:, [1, 3]].any()
 
 
-def test_a_margin_of_zero_is_a_negative_decision():
+def test_a_score_of_zero_is_a_negative_decision():
     for X in (np.ones((3, 2)), csr_matrix(np.ones((3, 2)))):
         counts = count(np.zeros((2, 1)), X, np.array([0, 1, 1]), np.zeros((3, 1), dtype=int), (1,))
         assert counts.rows[0, 0].tolist() == [[1, 0], [2, 0]]
@@ -109,8 +109,8 @@ def test_a_margin_of_zero_is_a_negative_decision():
 
 @sparse_or_not
 @pytest.mark.parametrize("n_models", [1, 2, 7])
-def test_a_model_is_counted_alike_in_any_company(make, n_models):
-    # margins such as 0.1 + 0.2 - 0.3 are 0 but for rounding, and rounding must not depend on the other models
+def test_the_counts_of_a_model_do_not_depend_on_the_other_models(make, n_models):
+    # scores such as 0.1 + 0.2 - 0.3 are 0 up to rounding, which must not depend on the other models
     rng = np.random.default_rng(0)
     for _ in range(20):
         X, theta = rng.integers(-3, 4, size=(200, 12)).astype(float), rng.integers(-5, 6, size=(12, 60)) / 10.0
@@ -120,7 +120,7 @@ def test_a_model_is_counted_alike_in_any_company(make, n_models):
 
 
 @given(seed=st.integers(0, 2**32 - 1), n_rows=st.integers(0, 40))
-def test_given_decisions_are_counted_like_those_of_a_model(seed, n_rows):
+def test_given_decisions_are_counted_as_those_of_a_model(seed, n_rows):
     theta, X, truth, codes, weight = sample(seed, n_rows, n_models=1)
     decision = (X @ theta[:, 0] > 0.0).astype(int)
     for c in (None, weight):
@@ -132,7 +132,7 @@ def test_given_decisions_are_counted_like_those_of_a_model(seed, n_rows):
 
 
 def tables(decision, truth, codes, sizes, weight):
-    """Weights added up in the order of the rows, for decisions of shape (rows, models)."""
+    """Add up weights in the order of the rows, for decisions of shape (rows, models)."""
     cell = 2 * (codes + np.cumsum([0, *sizes[:-1]])) + truth[:, None]
     cells = 2 * cell[:, :, None] + decision[:, None, :]  # (rows, sensitive columns, models)
     weights = np.broadcast_to(weight[:, None], cells.shape[:2]).ravel()
@@ -143,7 +143,7 @@ def tables(decision, truth, codes, sizes, weight):
 @sparse_or_not
 @pytest.mark.parametrize("n_rows", [0, 1, 2, 63, 64, 65, 255, 256, 257, 1000])
 @pytest.mark.parametrize("D", range(1, 10))
-def test_counts_are_plain_ones_for_any_number_of_rows_features_and_models(make, n_rows, D):
+def test_counts_are_right_for_any_number_of_rows_features_and_models(make, n_rows, D):
     for n_models in (1, 2, 3, 8, 33):
         theta, X, truth, codes, weight = sample(n_rows + D, n_rows, D, n_models)
         counts = count(theta, make(X), truth, codes, SIZES, weight)
@@ -153,12 +153,12 @@ def test_counts_are_plain_ones_for_any_number_of_rows_features_and_models(make, 
 
 
 def rough(seed, n_rows=700, D=7, n_models=100):
-    """Tenths, so that margins are often 0 but for rounding, and weights whose sums round."""
+    """Tenths, so that scores are often 0 up to rounding, and weights whose sums are rounded."""
     theta, X, truth, codes, _ = sample(seed, n_rows, D, n_models)
     return theta / 10.0, X, truth, codes, np.random.default_rng(seed).random(n_rows)
 
 
-def test_a_row_is_decided_alike_in_any_company():
+def test_the_decision_on_a_row_does_not_depend_on_the_other_rows():
     theta, X, truth, codes, _ = rough(0)
     assert ((X @ theta != 0.0) & (abs(X @ theta) < 1e-12)).any()
     rows = [slice(i, i + 1) for i in range(len(X))]
@@ -199,7 +199,7 @@ def test_one_more_coefficient_is_an_intercept(make, D):
     assert same(count(theta, make(X[:, :D]), truth, codes, SIZES, weight), expected)
 
 
-def test_a_diverged_model_leaves_the_others_alone():
+def test_a_diverged_model_does_not_affect_the_others():
     theta, X, truth, codes, _ = rough(5, n_models=6)
     bad = theta.copy()
     bad[:, 2], bad[0, 3] = np.nan, np.inf

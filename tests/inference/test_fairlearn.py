@@ -1,4 +1,4 @@
-"""Point values are fairlearn's, to rounding, for every metric that both have."""
+"""Estimates agree with fairlearn, up to rounding, for every metric that both packages have."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def frame_of(metric, truth, decision, group, weight):
 @every_weight
 @every_number_of_groups
 @pytest.mark.parametrize("criterion", ["demographic_parity", "equalized_odds"])
-def test_differences_and_ratios_of_whole_criteria(criterion, n_groups, weighted):
+def test_differences_and_ratios_of_criteria(criterion, n_groups, weighted):
     truth, decision, group, weight = rows(n_groups, weighted)
     for metric, theirs in ((criterion, "difference"), (f"{criterion}_ratio", "ratio")):
         value = getattr(fm, f"{criterion}_{theirs}")(truth, decision, sensitive_features=group, sample_weight=weight)
@@ -77,12 +77,12 @@ def test_a_rate_of_zero_makes_a_ratio_of_zero(metric):
 
 @every_weight
 @every_rate
-def test_groups_of_two_columns_together(metric, weighted):
+def test_intersections_of_two_columns(metric, weighted):
     truth, decision, group, weight = rows(5, weighted, n_rows=2000)
     columns = pd.DataFrame({"a": group % 2, "b": np.array(["x", "y", "z"])[group // 2]})
     theirs = frame_of(metric, truth, decision, columns, weight)
     found, close = estimate(truth, decision, columns, weight, metric, intersections=True)
-    by_group = theirs.by_group.dropna()  # fairlearn lists products of nobody, too
+    by_group = theirs.by_group.dropna()  # fairlearn also lists empty intersections
     both = found.by_group[found.by_group["column"] == "a × b"]
     assert both["group"].tolist() == [f"{a} × {b}" for a, b in by_group.index]
     assert by_group.tolist() == pytest.approx(both["rate"].tolist(), rel=1e-12)

@@ -1,3 +1,5 @@
+"""Scores follow their formulas, distances are distances, and unusable input is an error."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -13,11 +15,11 @@ from surefair.inference.scoring import Coverage, coverage, mean_interval_score, 
 samples = arrays(float, st.integers(1, 12), elements=st.floats(-1e3, 1e3))
 
 
-# -- Mean interval score --------------------------------------------------------------------------------------------
+# -- Mean interval score -----------------------------------------------------------------------------------------------
 
 
 def printed_score(s, low, high, alpha):
-    """The paper's formula, letter by letter."""
+    """Compute the score by the formula in the paper."""
     N = len(s)
     above = sum((x - high) * (x > high) for x in s)
     below = sum((low - x) * (x < low) for x in s)
@@ -25,7 +27,7 @@ def printed_score(s, low, high, alpha):
 
 
 @given(s=samples, ends=st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)).map(sorted), alpha=st.floats(0.01, 0.99))
-def test_the_score_is_the_papers(s, ends, alpha):
+def test_the_score_follows_the_formula_of_the_paper(s, ends, alpha):
     assert mean_interval_score(s, *ends, alpha) == pytest.approx(printed_score(s, *ends, alpha), rel=1e-9, abs=1e-9)
 
 
@@ -36,13 +38,13 @@ def test_the_quantiles_have_the_smallest_score():
         for high in (-0.5, -0.1, 0.0, 0.1, 0.5):
             ends = np.quantile(s, 0.05) + low, np.quantile(s, 0.95) + high
             assert mean_interval_score(s, *ends, alpha=0.1) >= best - 1e-9
-    # and another level's are worse than one's own
+    # The quantiles for another level have a larger score.
     assert mean_interval_score(s, *np.quantile(s, [0.05, 0.95]), alpha=0.5) > mean_interval_score(
         s, *np.quantile(s, [0.25, 0.75]), alpha=0.5
     )
 
 
-def test_many_quantities_are_scored_with_their_own_intervals_and_averaged():
+def test_the_score_of_several_quantities_is_the_mean_of_their_scores():
     s = np.random.default_rng(0).normal(size=(50, 3))
     low, high = np.array([-1.0, -0.5, 0.0]), np.array([1.0, 2.0, 0.5])
     each = [mean_interval_score(s[:, j], low[j], high[j], 0.1) for j in range(3)]
@@ -51,26 +53,26 @@ def test_many_quantities_are_scored_with_their_own_intervals_and_averaged():
     assert mean_interval_score(s[:, 0], s[:, 1] - 3.0, s[:, 1] + 3.0, 0.1) == pytest.approx(np.mean(one_each))
 
 
-def test_an_open_interval_scores_infinity():
+def test_the_score_of_an_unbounded_interval_is_infinite():
     assert mean_interval_score([0.0, 1.0], 0.0, np.inf, 0.05) == np.inf
 
 
-# -- W2 -------------------------------------------------------------------------------------------------------------
+# -- W2 ----------------------------------------------------------------------------------------------------------------
 
 
 def on_a_grid(a, b):
-    """W2 by repeating each sample as often as the other is long."""
+    """Compute W2 by repeating each sample as many times as the other has values."""
     x, y = np.repeat(np.sort(a), len(b)), np.repeat(np.sort(b), len(a))
     return np.sqrt(np.mean((x - y) ** 2))
 
 
 @given(a=samples, b=samples)
-def test_w2_of_samples_of_any_sizes_is_that_of_their_sorted_repetitions(a, b):
+def test_w2_of_samples_of_different_sizes_is_that_of_repeated_samples(a, b):
     assert wasserstein2(a, b) == pytest.approx(on_a_grid(a, b), rel=1e-9, abs=1e-9)
 
 
 @given(a=samples, b=samples, shift=st.floats(-1e3, 1e3), scale=st.floats(-10.0, 10.0))
-def test_w2_is_a_distance_that_moves_and_scales(a, b, shift, scale):
+def test_w2_is_a_distance_that_respects_shifts_and_scales(a, b, shift, scale):
     found = wasserstein2(a, b)
     assert found == pytest.approx(wasserstein2(b, a))
     assert wasserstein2(a, a[::-1]) == 0.0
@@ -94,9 +96,9 @@ every_law = pytest.mark.parametrize("law", LAWS, ids=lambda law: law.dist.name)
 
 @every_law
 @pytest.mark.parametrize("n", [1, 2, 3, 40])
-def test_w2_against_a_law_is_the_integral_over_the_quantile_functions(law, n):
+def test_w2_to_a_distribution_integrates_the_quantile_functions(law, n):
     x = np.sort(np.random.default_rng(n).normal(size=n))
-    # midpoints, as dense at 0 and 1 as the quantile functions are steep there
+    # The midpoints are dense near 0 and 1, where the quantile functions are steep.
     s = (np.arange(40_000) + 0.5) / 40_000
     u, dense = s**4 / (s**4 + (1 - s) ** 4), 4 * (s * (1 - s)) ** 3 / (s**4 + (1 - s) ** 4) ** 2
     lower = u < 0.5
@@ -106,35 +108,35 @@ def test_w2_against_a_law_is_the_integral_over_the_quantile_functions(law, n):
 
 
 @every_law
-def test_the_laws_own_quantiles_are_near_it(law):
+def test_quantiles_of_a_distribution_are_close_to_it(law):
     near = [wasserstein2(law.ppf((np.arange(n) + 0.5) / n), law) for n in (10, 1_000)]
     assert near[1] < 0.3 * near[0] < 0.3 * law.std()
 
 
-def test_the_normal_law_is_exact_as_quadrature_is():
+def test_the_formula_for_the_normal_distribution_agrees_with_quadrature():
     x = np.random.default_rng(3).normal(size=30)
-    # the same law under a name that is not known
+    # This is the same distribution under a name that has no formula.
     same = stats.skewnorm(0.0, 0.5, 2.0)
     assert wasserstein2(x, stats.norm(0.5, 2.0)) == pytest.approx(wasserstein2(x, same), rel=1e-8)
-    # n = 1: mean squared distance of a law from a point
+    # For n = 1, W2² is the mean squared distance of the distribution from a point.
     assert wasserstein2([1.0], stats.norm(0.5, 2.0)) == pytest.approx(np.sqrt(0.25 + 4.0), rel=1e-12)
 
 
-def test_a_single_point_is_off_by_bias_and_spread():
+def test_w2_of_a_single_point_combines_bias_and_spread():
     for law in LAWS:
         assert wasserstein2([2.0], law) == pytest.approx(np.sqrt((2.0 - law.mean()) ** 2 + law.var()), rel=1e-7)
 
 
 @pytest.mark.parametrize(("m", "s"), [(0.0, 1.0), (1.0, 1.0), (-0.5, 2.0), (0.3, 0.2)])
-def test_two_normal_laws_are_apart_by_their_means_and_deviations(m, s):
+def test_w2_of_two_normal_distributions_depends_on_means_and_standard_deviations(m, s):
     x = stats.norm(0.0, 1.0).ppf((np.arange(20_000) + 0.5) / 20_000)
     assert wasserstein2(x, stats.norm(m, s)) == pytest.approx(np.hypot(m, s - 1.0), abs=0.01)
 
 
-# -- Coverage -------------------------------------------------------------------------------------------------------
+# -- Coverage ----------------------------------------------------------------------------------------------------------
 
 
-def test_coverage_counts_and_has_the_exact_interval():
+def test_coverage_has_the_exact_binomial_interval():
     found = coverage(0.5, np.r_[np.zeros(93), np.ones(7)], np.r_[np.ones(93), np.full(7, 2.0)], confidence_level=0.9)
     exact = stats.binomtest(93, 100).proportion_ci(0.9, "exact")
     assert found == pytest.approx((0.93, exact.low, exact.high, 100))
@@ -142,12 +144,12 @@ def test_coverage_counts_and_has_the_exact_interval():
 
 
 @pytest.mark.parametrize(("covered", "ends"), [(0, (0.0, 1 - 0.025**0.1)), (10, (0.025**0.1, 1.0))])
-def test_none_or_all_covered(covered, ends):
+def test_coverage_limits_if_no_interval_or_every_interval_covers(covered, ends):
     low = np.where(np.arange(10) < covered, 0.0, 2.0)
     assert coverage(1.0, low, np.full(10, 3.0))[1:3] == pytest.approx(ends)
 
 
-def test_coverage_of_several_quantities_is_that_of_each():
+def test_coverage_of_several_quantities_is_computed_for_each():
     rng = np.random.default_rng(1)
     low = rng.normal(size=(60, 4)) - 1.0
     truth = np.array([0.0, 0.5, -1.0, 9.0])
@@ -157,13 +159,13 @@ def test_coverage_of_several_quantities_is_that_of_each():
     assert together.n == 60
 
 
-def test_the_truth_may_differ_from_interval_to_interval():
+def test_the_truth_may_differ_between_intervals():
     truth = np.arange(5.0)
     assert coverage(truth, truth - 1.0, truth + 1.0).share == 1.0
     assert coverage(truth[::-1], truth, truth).share == 0.2
 
 
-# -- Refusals and names ---------------------------------------------------------------------------------------------
+# -- Errors and names --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -173,8 +175,8 @@ def test_the_truth_may_differ_from_interval_to_interval():
         (mean_interval_score, ([1.0], 0.0, 1.0, 0.0), "alpha must .* received 0.0"),
         (mean_interval_score, ([1.0], 0.0, 1.0, "a"), "alpha must .* received 'a'"),
         (mean_interval_score, ([], 0.0, 1.0, 0.05), "samples is empty"),
-        (mean_interval_score, ([np.nan], 0.0, 1.0, 0.05), "samples holds nan; only finite numbers"),
-        (mean_interval_score, ([np.inf], 0.0, 1.0, 0.05), "samples holds inf; only finite numbers"),
+        (mean_interval_score, ([np.nan], 0.0, 1.0, 0.05), "samples holds nan, but only finite values"),
+        (mean_interval_score, ([np.inf], 0.0, 1.0, 0.05), "samples holds inf, but only finite values"),
         (mean_interval_score, ([1.0], np.nan, 1.0, 0.05), "low holds NaN"),
         (mean_interval_score, ([1.0], 2.0, 1.0, 0.05), "low is above high: received low=2.0 and high=1.0"),
         (mean_interval_score, ([1.0, 2.0], [0.0] * 3, 1.0, 0.05), r"low of shape \(3,\) does not fit samples of shape"),
@@ -182,13 +184,13 @@ def test_the_truth_may_differ_from_interval_to_interval():
         (wasserstein2, ([], [1.0]), "a is empty"),
         (wasserstein2, ([1.0], []), "b is empty"),
         (wasserstein2, ([1.0], [np.nan]), "b holds nan"),
-        (wasserstein2, ([[1.0]], [1.0]), r"a must be a sample on the line.*received shape \(1, 1\)"),
+        (wasserstein2, ([[1.0]], [1.0]), r"a must be a sample of numbers.*received shape \(1, 1\)"),
         (wasserstein2, (stats.norm(), [1.0]), "a must be numbers; received rv_continuous_frozen"),
-        (wasserstein2, ([1.0], stats.cauchy()), "no finite variance, so that W2 is infinite; received 'cauchy'"),
+        (wasserstein2, ([1.0], stats.cauchy()), "no finite variance, so W2 is infinite; received 'cauchy'"),
         (wasserstein2, ([1.0], stats.t(2.0)), "no finite variance"),
-        (wasserstein2, ([1.0], stats.poisson(3.0)), "must be a frozen continuous distribution"),
-        (wasserstein2, ([1.0], stats.norm), "must be a frozen continuous distribution"),
-        (coverage, (0.0, 0.0, 1.0), "of several intervals; received one"),
+        (wasserstein2, ([1.0], stats.poisson(3.0)), "frozen continuous distribution"),
+        (wasserstein2, ([1.0], stats.norm), "frozen continuous distribution"),
+        (coverage, (0.0, 0.0, 1.0), "Coverage needs several intervals; received one"),
         (coverage, (0.0, [1.0], [0.0]), "low is above high"),
         (coverage, ([0.0, 1.0], [0.0] * 3, [1.0] * 3), r"truth of shape \(2,\) does not fit limits of shape \(3,\)"),
         (coverage, (np.nan, [0.0], [1.0]), "truth holds nan"),
@@ -196,24 +198,24 @@ def test_the_truth_may_differ_from_interval_to_interval():
         (coverage, (0.0, [0.0], [1.0], 1.0), "confidence_level must lie .* received 1.0"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_scored_is_refused(function, args, message):
+def test_unusable_input_is_an_error(function, args, message):
     with pytest.raises(ValueError, match=message):
         function(*args)
 
 
-def test_limits_of_shapes_that_do_not_fit_each_other_are_refused():
+def test_limits_whose_shapes_do_not_fit_are_an_error():
     with pytest.raises(ValueError, match=r"high of shape \(2,\) does not fit limits of shape \(3,\)"):
         coverage(0.0, [0.0] * 3, [1.0] * 2)
 
 
-def test_scores_are_public():
+def test_scores_are_public_names():
     assert (sf.mean_interval_score, sf.wasserstein2) == (mean_interval_score, wasserstein2)
     assert sf.scoring.coverage is coverage
 
 
 @settings(max_examples=20)
 @given(n=st.integers(1, 30), seed=st.integers(0, 2**32 - 1))
-def test_scoring_changes_no_input(n, seed):
+def test_scoring_does_not_change_its_input(n, seed):
     x = np.random.default_rng(seed).normal(size=n)
     kept = x.copy()
     wasserstein2(x, x + 1.0)

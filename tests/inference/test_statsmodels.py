@@ -1,4 +1,4 @@
-"""The spread of replicates against the sandwich of another package, on real rows."""
+"""The spread of the replicates agrees with the standard errors of statsmodels, on real rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import surefair as sf
 statsmodels = pytest.importorskip("statsmodels.api")
 
 
-def test_standard_errors_of_adult_are_those_of_statsmodels(data_folder):
+def test_standard_errors_for_adult_agree_with_statsmodels(data_folder):
     adult = sf.datasets.load_adult(data_folder)
     order = np.random.default_rng(0).permutation(len(adult))
     X, y, z = adult.X.to_numpy()[order], (adult.y == np.unique(adult.y)[1])[order], adult.sensitive[order]

@@ -1,7 +1,7 @@
-"""Problems on which the laws are tried: every criterion, loss and law of multipliers that the registries know.
+"""Problems for the laws: every criterion that can constrain, every loss and every law of multipliers.
 
-A test that asks for ``criterion``, ``loss`` or ``law`` is run for each of them, so a new file in a registry's folder
-needs no new test. ``problems`` is a hypothesis strategy for learners with rows to learn from.
+A test with a parameter ``criterion``, ``loss`` or ``law`` runs for each of them, so a new file in the folder of a
+registry needs no new test. ``problems`` is a hypothesis strategy for learners with rows.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from surefair.learners.multipliers import LAWS, SIGNED_LAWS, Multipliers
 from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES, Loss
 
+CONSTRAINTS = {name: criterion for name, criterion in CRITERIA.items() if criterion.can_constrain}
 SIZES = [(2,), (3,), (5,), (2, 3)]  # groups in each sensitive column
-COLUMNS = sorted({1, 2, 33, TILE - 1, TILE, TILE + 1, 128, 151})  # the fit and its replicates, across a tile's edge
+COLUMNS = sorted({1, 2, 33, TILE - 1, TILE, TILE + 1, 128, 151})  # the fit and its replicates, past a tile's edge
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A learner, rows for it, and the constraint set its form was made from."""
+    """A learner, rows for it, and the constraint set of its form."""
 
     learner: Any
     X: Any  # (n, D), dense or sparse
@@ -40,7 +41,7 @@ class Problem:
     weight: np.ndarray  # (n,)
 
     def state(self, cuts=(), n_threads=1, n_columns=None, columns=None):
-        """State after all rows, fed in batches that end at the cuts; of some columns, where they are given."""
+        """State after all rows in batches that end at the cuts; with ``columns`` only these columns move."""
         state = self.learner.init(n_columns or self.n_columns)
         for low, high in pairwise([0, *sorted(cuts), self.n]):
             rows = self.X[low:high], self.y[low:high], self.weight[low:high]
@@ -56,7 +57,7 @@ class Problem:
         return self.X.toarray() if issparse(self.X) else self.X
 
     def reference_state(self):
-        """State after all rows by plain NumPy."""
+        """State after all rows, in plain NumPy."""
         state = self.learner.init(self.n_columns)
         for x, y, weight in zip(self.dense, self.y, self.weight, strict=True):
             state = self.learner.reference_step(state, x, y, weight)
@@ -101,7 +102,7 @@ def make_problem(
     tolerance: float = 0.01,
     dtype: str = "float64",
 ) -> Problem:
-    """Return a random problem; ``tied`` features take few values, so that margins of exactly 0 are common."""
+    """Return a random problem; ``tied`` features have few values, so that scores of exactly 0 are common."""
     rng = np.random.default_rng(seed)
 
     def features(n):
@@ -142,7 +143,7 @@ def make_problem(
 
 @st.composite
 def draw_problem(draw, criterion, loss, law=None, **fixed):
-    """Draw everything that is not fixed."""
+    """Draw a problem; parameters in ``fixed`` are not drawn."""
     free = {
         "sizes": st.sampled_from(SIZES),
         "sparse": st.booleans(),
@@ -165,24 +166,24 @@ def draw_problem(draw, criterion, loss, law=None, **fixed):
 
 
 def assert_close_columns(found, expected, rtol):
-    """Every column agrees, relative to its largest entry (and to 0.01, where it should be 0 but for rounding)."""
+    """Compare columns, relative to their largest entry or 0.01: some columns are 0 up to rounding."""
     scale = np.abs(expected).max(axis=0, initial=0.01)
     np.testing.assert_array_less(np.abs(found - expected), np.broadcast_to(rtol * scale, expected.shape))
 
 
 def assert_close_traces(found, expected, rtol):
-    """Sums of squares agree, relative to their diagonals (and to 0.01, where they should be 0 but for rounding)."""
+    """Compare sums of squares, relative to their diagonals or 0.01: some of them are 0 up to rounding."""
     size = np.sqrt(np.diagonal(expected, axis1=2, axis2=3).clip(min=0.01))
     np.testing.assert_array_less(np.abs(found - expected), rtol * size[..., None] * size[..., None, :])
 
 
 def state_bits(state, n_columns=None):
-    """Digests of a state's bits, of its first columns where a number is given."""
+    """Hashes of the bits of a state, or of its first ``n_columns`` columns."""
     k, *arrays = state
     return k, *(sha1(array[:, :n_columns].tobytes()).hexdigest() for array in arrays)
 
 
-@pytest.fixture(scope="session", params=[*CRITERIA.values(), None], ids=[*CRITERIA, "no_criterion"])
+@pytest.fixture(scope="session", params=[*CONSTRAINTS.values(), None], ids=[*CONSTRAINTS, "no_criterion"])
 def criterion(request):
     return request.param
 

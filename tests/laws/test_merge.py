@@ -1,4 +1,4 @@
-"""States of shards merge: in any order, in any grouping, and the mean is the mean over all rows."""
+"""States of shards merge in any order and any grouping, and the merged mean is the mean over all rows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from surefair.criteria import CRITERIA
 from surefair.kernels import STRIDE
 
 ROUNDING = 1e-12
+CONSTRAINTS = {name: criterion for name, criterion in CRITERIA.items() if criterion.can_constrain}
 
 
 def shards(p):
@@ -25,7 +26,7 @@ def shards(p):
 
 
 def points(learner, state, p):
-    """What the state stands for: its mean, and its mean after one more row."""
+    """The mean of a state, and its mean after one more row."""
     return learner.mean(state), learner.mean(learner.step(state, p.X[:1], p.y[:1]))
 
 
@@ -47,7 +48,7 @@ def test_shards_merge_in_any_order_and_any_grouping(problems, criterion, loss, d
     states = [p.part(*span).state() for span in spans]
     expected, learner = reduce(p.learner.merge, states), p.learner
     left = data.draw(st.permutations(states))
-    while len(left) > 1:  # any two neighbours next
+    while len(left) > 1:  # merge any two neighbours
         i = data.draw(st.integers(0, len(left) - 2))
         left[i : i + 2] = [learner.merge(left[i], left[i + 1])]
     assert left[0].k == expected.k == p.n
@@ -70,7 +71,7 @@ def test_merge_in_single_precision(problems, name, loss, data, assert_close):
 
 
 @given(data=st.data())
-def test_a_state_before_its_first_row_merges_to_nothing(problems, criterion, loss, data, assert_close):
+def test_merging_a_state_without_rows_changes_nothing(problems, criterion, loss, data, assert_close):
     p = data.draw(problems(criterion, loss, start=True))
     learner, state, fresh = p.learner, p.state(), p.learner.init(p.n_columns)
     for merged in (learner.merge(state, fresh), learner.merge(fresh, state)):
@@ -93,7 +94,7 @@ def test_the_mean_is_weighted_by_rows(problems, criterion, loss, data, assert_cl
 
 
 @given(data=st.data())
-def test_traces_merge_as_if_the_sums_of_one_shard_went_on_where_those_of_another_end(
+def test_traces_merge_as_if_the_sums_of_one_shard_continued_those_of_another(
     problems, criterion, loss, data, assert_close_trace
 ):
     p = data.draw(problems(criterion, loss, start=True, sparse=False))
@@ -123,20 +124,25 @@ def sample(n, seed):
     return X, (X.sum(axis=1) + rng.logistic(size=n) > 0.5).astype(int), z, rng.exponential(size=n)
 
 
-def fitted(name, number, **parameters):
-    """A fit of shard ``number``, with a seed and rows of its own."""
+def fitted(name, number, constraint_seed=99, **parameters):
+    """A classifier fitted to shard ``number``, with its own seed and rows."""
     X, y, z, w = sample(50 + 37 * number, number)
     clf = sf.FairClassifier(name, **({"n_replicates": 40, "random_state": number} | parameters))
-    return clf.fit(X, y, sensitive_features=z, sample_weight=w, constraint_set=sample(150, 99)[:3])
+    return clf.fit(X, y, sensitive_features=z, sample_weight=w, constraint_set=sample(150, constraint_seed)[:3])
 
 
-def told(clf, assert_close, other):
-    """Everything about rows is the same, and coefficients to rounding."""
+def without_rows(clf):
+    """A classifier with the same constraint set, another seed and no training rows."""
+    return sf.FairClassifier.from_model(clf.model_.reseed(7).uncounted())
+
+
+def assert_same(clf, assert_close, other):
+    """Everything about rows is the same, and coefficients are the same up to rounding."""
     assert clf.n_rows_ == other.n_rows_
     assert clf.group_counts_.equals(other.group_counts_)
-    assert clf._fit.weight == pytest.approx(other._fit.weight, rel=1e-14)
-    assert clf._fit.shards == other._fit.shards
-    assert_close(clf._fit.theta, other._fit.theta, ROUNDING)
+    assert clf.model_.fit.weight == pytest.approx(other.model_.fit.weight, rel=1e-14)
+    assert clf.model_.fit.shards == other.model_.fit.shards
+    assert_close(clf.model_.fit.theta, other.model_.fit.theta, ROUNDING)
 
 
 def merged(first, *others):
@@ -144,34 +150,37 @@ def merged(first, *others):
 
 
 @pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
-@pytest.mark.parametrize("name", [*CRITERIA, None])
+@pytest.mark.parametrize("name", [*CONSTRAINTS, None])
 def test_classifiers_merge_in_any_order_and_any_grouping(name, assert_close):
     a, b, c = (fitted(name, i) for i in range(3))
-    told(merged(a, b), assert_close, merged(b, a))
-    told(merged(a, b, c), assert_close, merged(a, merged(b, c)))
-    told(merged(c, a, b), assert_close, merged(b, c, a))
-    assert merged(a, b, c)._fit.shards == 3
+    assert_same(merged(a, b), assert_close, merged(b, a))
+    assert_same(merged(a, b, c), assert_close, merged(a, merged(b, c)))
+    assert_same(merged(c, a, b), assert_close, merged(b, c, a))
+    assert merged(a, b, c).model_.fit.shards == 3
 
 
 @pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
-@pytest.mark.parametrize("name", [*CRITERIA, None])
+@pytest.mark.parametrize("name", [*CONSTRAINTS, None])
 def test_a_classifier_with_its_constraint_set_and_no_rows_is_the_identity(name, assert_close):
-    clf, nothing = fitted(name, 1), fitted(name, 2)._begun(sample(150, 99)[:3])
+    clf = fitted(name, 1)
+    nothing = without_rows(fitted(name, 2))
+    assert nothing.model_.n_rows == 0
     for found in (deepcopy(clf).merge(nothing), deepcopy(nothing).merge(clf)):
-        told(found, assert_close, clf)
-    told(deepcopy(nothing).merge(deepcopy(nothing)).merge(clf), assert_close, clf)
+        assert_same(found, assert_close, clf)
+    assert_same(deepcopy(nothing).merge(deepcopy(nothing)).merge(clf), assert_close, clf)
 
 
 @pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
-@pytest.mark.parametrize("name", CRITERIA)
-def test_fits_of_different_problems_are_refused_and_left_as_they_were(name, bits):
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_fits_of_different_problems_are_refused_and_not_changed(name, bits):
     clf = fitted(name, 1)
-    before, other = bits(clf._fit.state), "error_rate" if name != "error_rate" else "equalized_odds"
+    before = bits(clf.model_.fit.state)
+    other = "error_rate" if name != "error_rate" else "equalized_odds"
     for wrong, what in [(fitted(other, 2), "criterion"), (fitted(name, 2, alpha=0.1), "alpha")]:
         with pytest.raises(ValueError, match=f"different problems: {what} differ.*same constraint_set"):
             clf.merge(wrong)
     with pytest.raises(ValueError, match="count every row twice"):
         clf.merge(deepcopy(clf))
     with pytest.raises(ValueError, match="constraint_set differ"):
-        clf.merge(fitted(name, 2)._begun(sample(150, 98)[:3]))
-    assert bits(clf._fit.state) == before
+        clf.merge(without_rows(fitted(name, 2, constraint_seed=98)))
+    assert bits(clf.model_.fit.state) == before

@@ -1,8 +1,8 @@
-"""The paper's algorithms, written out one row and one replicate at a time, equal what the compiled code does.
+"""The compiled code equals the paper's algorithms, written out one row and one replicate at a time.
 
-The letters are the paper's: D' the constraint set, Θ the parameter (for the squared loss on one-hot labels a matrix
-with two rows), κ the ridge, ε the tolerance, R₂ the penalty. Three misprints are corrected: the average is
-((k-1)θ̄ + θ)/k, and the step for DM takes the gradient at θ_{k-1} of loss plus penalty, with V on the whole.
+The letters are those of the paper: D' is the constraint set, Θ the parameter (a matrix with two rows for the squared
+loss on one-hot labels), κ the ridge, ε the tolerance, R₂ the penalty. We correct three misprints: the average is
+((k-1)θ̄ + θ)/k, and the step for DM uses the gradient of loss plus penalty at θ_{k-1}, with V on both.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from surefair.criteria import Slabs
 from surefair.learners.multipliers import Multipliers
 from surefair.losses import LOSSES
 
-PUBLISHED = {"sizes": (2,), "sparse": False, "weighted": False, "sharpness": None}  # what the paper has
+PUBLISHED = {"sizes": (2,), "sparse": False, "weighted": False, "sharpness": None}  # what the paper describes
 DECISION = {"log_loss": np.array([1.0]), "squared_error": np.array([1.0, -1.0])}  # δ(x) = DECISION · Θ x
 LOOKS_AT = {"false_positive_rate": [-1.0], "false_negative_rate": [1.0], "error_rate": [-1.0, 1.0]}  # labels of D'_c
 
 
 def loss_gradient(loss, Theta, x, y):
-    """∇L, in the shape of Θ."""
+    """∇L, with the shape of Θ."""
     if loss == "log_loss":
         return -y * x[None, :] / (1.0 + np.exp(y * (Theta @ x)))
     y_v = np.array([y == 1.0, y == -1.0])
@@ -31,7 +31,7 @@ def loss_gradient(loss, Theta, x, y):
 
 
 def dual_averaging(loss, Theta, rows, D_prime, epsilon, kappa):
-    """Algorithm 1, and with V ≠ 1 Algorithm 2 for DI: averaged δ-coefficients of one column."""
+    """Algorithm 1, or Algorithm 2 for DI if V ≠ 1: averaged δ-coefficients of one column."""
     X, _, z = D_prime
     x_v = np.outer(DECISION[loss], np.mean((z - z.mean())[:, None] * X, axis=0))
     s, mean = -Theta, np.zeros_like(Theta)
@@ -48,7 +48,7 @@ def dual_averaging(loss, Theta, rows, D_prime, epsilon, kappa):
 
 
 def penalised_sgd(loss, Theta, rows, D_prime, looks_at, R2, kappa):
-    """SGD with Polyak-Ruppert averaging, and with V ≠ 1 Algorithm 2 for DM: averaged δ-coefficients of one column."""
+    """SGD with Polyak-Ruppert averaging, or Algorithm 2 for DM if V ≠ 1: averaged δ-coefficients of one column."""
     X, labels, z = D_prime
     part, centred, mean = np.isin(labels, looks_at), z - z.mean(), np.zeros_like(Theta)
     for k, (x, y, eta, V) in enumerate(rows, start=1):
@@ -62,7 +62,7 @@ def penalised_sgd(loss, Theta, rows, D_prime, looks_at, R2, kappa):
 
 
 def literal(criterion, loss, Theta, X, y, eta, V, D_prime, tolerance, penalty, kappa):
-    """Every column by the paper's loops: V (rows, columns) in, coefficients (features, columns) out."""
+    """Coefficients (features, columns) by the paper's loops, one column at a time; V has shape (rows, columns)."""
     columns = []
     for V_b in V.T:
         rows = zip(X, y, eta, V_b, strict=True)

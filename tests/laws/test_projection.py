@@ -1,4 +1,4 @@
-"""The projection onto slabs is a projection, exactly, and everything that is learnt under slabs lies in them."""
+"""The projection onto slabs is exact, and every model that is trained under slabs lies in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import surefair as sf
 from surefair import kernels
 from surefair.criteria import CRITERIA, Slabs
 from surefair.learners import Settings
-from surefair.learners.dual_averaging import DualAveraging, Faces
+from surefair.learners.dual_averaging import DualAveraging, find_faces
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES
@@ -39,13 +39,13 @@ def slabs_and_points(draw):
     D, S = draw(st.integers(1, 9)), draw(st.integers(0, 6))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     vectors = rng.normal(size=(S, D)) * draw(st.sampled_from([0.01, 1.0, 50.0]))
-    for s in range(1, S):  # how each slab comes from those before it
+    for s in range(1, S):  # how each slab depends on the slabs before it
         kind = draw(st.sampled_from(["new", "new", "parallel", "equal", "opposite", "zero", "combined"]))
         before = vectors[rng.integers(s)]
         scales = {"parallel": 3.0, "equal": 1.0, "opposite": -1.0, "zero": 0.0}
         if kind in scales:
             vectors[s] = scales[kind] * before
-        if kind == "combined":  # as the last of several groups: all together they are 0
+        if kind == "combined":  # like the last of several groups: the vectors add up to 0
             vectors[s] = -vectors[:s].sum(axis=0)
     tolerance, size = draw(st.sampled_from([0.0, 1e-5, 0.3, 10.0])), 10.0 ** draw(st.integers(-3, 3))
     return under(vectors, tolerance), rng.normal(size=(D, 20)) * size, rng.normal(size=(D, 20)) * size
@@ -56,11 +56,10 @@ def norms(p):
 
 
 def by_kernel(learner, p):
-    """The projection as the compiled code makes it."""
-    basis, normals, levels, gram = learner.faces
-    c = basis @ p
-    kernels.overshoot(normals, levels, gram, c)
-    return p - basis.T @ c
+    """The projection by compiled code."""
+    c = learner.faces.basis @ p
+    kernels.overshoot(learner.faces, c)
+    return p - learner.faces.basis.T @ c
 
 
 @pytest.fixture(scope="module", params=[DualAveraging.project, by_kernel], ids=["reference", "kernel"])
@@ -79,7 +78,7 @@ def test_projection_equals_a_quadratic_programme(project, drawn):
     for b in range(0, p.shape[1], 4):
         if not len(units):
             expected = p[:, b]
-        elif tolerance == 0.0:  # the programme would be degenerate everywhere: an exact null space instead
+        elif tolerance == 0.0:  # the programme would be degenerate, so use the null space
             expected = p[:, b] - np.linalg.pinv(units, rcond=1e-10) @ (units @ p[:, b])
         else:
             both, bounds = np.vstack([units, -units]), np.r_[-levels, -levels] / size
@@ -104,12 +103,12 @@ def test_projection_is_feasible_idempotent_and_non_expansive(project, drawn):
 def test_projection_is_the_nearest_feasible_point(project, drawn):
     learner, p, q = drawn
     nearest, feasible = project(learner, p), project(learner, q)
-    away = np.sum((p - nearest) * (feasible - nearest), axis=0)  # every feasible point lies behind the nearest one
+    away = np.sum((p - nearest) * (feasible - nearest), axis=0)  # no feasible point lies closer than the nearest one
     assert np.all(away <= 10 * ROUNDING * (norms(p) + norms(q)) ** 2)
 
 
 @given(drawn=slabs_and_points())
-def test_feasible_points_stay(project, drawn):
+def test_feasible_points_do_not_move(project, drawn):
     learner, p, _ = drawn
     inside = np.all(np.abs(learner.form.vectors @ p) < (1.0 - 1e-12) * learner.settings.tolerance, axis=0)
     assert np.array_equal(project(learner, p)[:, inside], p[:, inside])
@@ -117,9 +116,9 @@ def test_feasible_points_stay(project, drawn):
 
 def test_the_faces_of_several_slabs():
     vectors = np.array([[3.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-6.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
-    basis, normals, levels, gram = Faces.of(vectors, 0.6)
+    basis, normals, levels, gram = find_faces(vectors, 0.6)
     assert basis.shape == (2, 3)
-    np.testing.assert_allclose(np.sort(levels), [0.1, 0.6 / np.sqrt(2.0)])  # of the parallel two, the tighter
+    np.testing.assert_allclose(np.sort(levels), [0.1, 0.6 / np.sqrt(2.0)])  # the tighter one of two parallel slabs
     np.testing.assert_allclose(norms(normals.T), 1.0)
     np.testing.assert_allclose(basis @ basis.T, np.eye(2), atol=1e-15)
     np.testing.assert_allclose(gram, normals @ normals.T)
@@ -127,7 +126,7 @@ def test_the_faces_of_several_slabs():
 
 @pytest.mark.parametrize("copies", [2, 3])
 @pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
-def test_groups_of_the_same_rows_constrain_nothing(copies, kind):
+def test_groups_with_the_same_rows_are_no_constraint(copies, kind):
     rng = np.random.default_rng(1)
     order, X, y = rng.permutation(250 * copies), rng.normal(size=(2_000, 2)), rng.integers(2, size=2_000)
     Xc, zc = np.repeat(1.1 * rng.normal(size=(250, 2)), copies, axis=0)[order], np.tile(np.arange(copies), 250)[order]
@@ -139,7 +138,7 @@ def test_groups_of_the_same_rows_constrain_nothing(copies, kind):
         for criterion in ("demographic_parity", None)
     )
     constrained, free = (clf.coef_ for clf in fits)
-    np.testing.assert_allclose(constrained, free, rtol=1e-9)  # covariances are 0, but for rounding
+    np.testing.assert_allclose(constrained, free, rtol=1e-9)  # covariances are 0 up to rounding
 
 
 @pytest.mark.parametrize("criterion", [c for c in CRITERIA.values() if c.form is Slabs], ids=lambda c: c.name)
@@ -157,7 +156,7 @@ def test_the_fit_and_every_replicate_lie_in_the_slabs(problems, criterion, loss,
 def test_a_classifier_obeys_the_slabs_of_its_constraint_set(criterion, step_size, tolerance):
     data, rng = sf.datasets.SyntheticDI(seed=2).sample(500), np.random.default_rng(2)
     y, z = np.asarray(data.y), np.asarray(data.sensitive)
-    X = np.column_stack([data.X, y[:, None] + rng.normal(size=(500, 4))])  # enough freedom beside three constraints
+    X = np.column_stack([data.X, y[:, None] + rng.normal(size=(500, 4))])  # enough features for three constraints
     age = (X[:, 1] + rng.normal(size=500) > 0.0) + (X[:, 0] > 0.0).astype(int)  # three groups
     sensitive = {"z": z, "age": age}
     clf = sf.FairClassifier(criterion, step_size=step_size, tolerance=tolerance, n_replicates=20, random_state=0)
@@ -167,5 +166,5 @@ def test_a_classifier_obeys_the_slabs_of_its_constraint_set(criterion, step_size
     coef = np.vstack([clf.coef_, clf.coef_replicates_])
     for member in (z, age == 0, age == 1, age == 2):
         centred = member[:150] - member[:150].mean()
-        assert np.abs(coef @ (centred @ X[:150] / 150)).max() <= tolerance + 1e-12  # the intercept's part is 0
+        assert np.abs(coef @ (centred @ X[:150] / 150)).max() <= tolerance + 1e-12  # the part of the intercept is 0
     assert np.abs(coef).max() > 0.01

@@ -1,4 +1,4 @@
-"""Which group is called the first changes nothing in the fit."""
+"""The order of the groups does not change the fit."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from surefair.criteria import CRITERIA
 
+CONSTRAINTS = {name: criterion for name, criterion in CRITERIA.items() if criterion.can_constrain}
 
-@pytest.mark.parametrize("criterion", CRITERIA.values(), ids=CRITERIA)
+
+@pytest.mark.parametrize("criterion", CONSTRAINTS.values(), ids=CONSTRAINTS)
 @given(data=st.data())
-def test_swapping_the_groups_leaves_the_fit(problems, criterion, loss, data, assert_close):
+def test_swapping_the_groups_does_not_change_the_fit(problems, criterion, loss, data, assert_close):
     p = data.draw(problems(criterion, loss))
     assert_close(p.relabelled().mean(), p.mean(), rtol=1e-9)

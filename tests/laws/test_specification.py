@@ -1,4 +1,4 @@
-"""The kernels do what ``reference_step`` says, for every loss, criterion, shape and law of multipliers."""
+"""Kernels equal ``reference_step`` for every loss, criterion, shape and law of multipliers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from surefair.learners import LEARNERS, learner_for
 from surefair.learners.schedules import PolynomialDecay
 
 ROUNDING = 1e-10
+CONSTRAINTS = {name: criterion for name, criterion in CRITERIA.items() if criterion.can_constrain}
 SOFT = [criterion for criterion in CRITERIA.values() if criterion.form is SoftRatePenalty]
 
 
 @settings(max_examples=5)
 @given(data=st.data())
 def test_step_equals_reference_step(problems, criterion, loss, law, data, assert_close):
-    p = data.draw(problems(criterion, loss, law))
+    steep = {"robust": True} if criterion in SOFT else {}  # explicit steps on a soft rate amplify rounding
+    p = data.draw(problems(criterion, loss, law, **steep))
     state, reference = p.state(), p.reference_state()
     assert state.k == reference.k == p.n
     assert_close(p.learner.mean(state), p.learner.mean(reference), ROUNDING)
@@ -39,8 +41,8 @@ def test_step_equals_reference_step_past_every_edge(problem, criterion, loss, ro
 
 @settings(max_examples=20)
 @given(data=st.data())
-def test_the_trace_is_that_of_reference_steps(problems, criterion, loss, data, assert_close_trace):
-    steep = {"robust": True} if criterion in SOFT else {}  # explicit steps on a soft rate blow rounding up
+def test_the_trace_equals_that_of_reference_steps(problems, criterion, loss, data, assert_close_trace):
+    steep = {"robust": True} if criterion in SOFT else {}  # explicit steps on a soft rate amplify rounding
     p = data.draw(problems(criterion, loss, "two_point", sparse=False, **steep))
     assert_close_trace(p.state().trace, p.reference_state().trace, ROUNDING)
 
@@ -50,7 +52,7 @@ def test_the_trace_is_that_of_reference_steps(problems, criterion, loss, data, a
 @pytest.mark.parametrize("tolerance", [0.0, 0.01])
 def test_the_trace_past_every_edge(problem, criterion, loss, robust, alpha, tolerance, assert_close_trace):
     if criterion in SOFT and not robust:
-        pytest.skip("a soft rate has no slope at θ = 0, where a strong ridge ends")
+        pytest.skip("a soft rate has no slope at θ = 0, to which a strong ridge pulls")
     p = problem(
         criterion, loss, "two_point", seed=1, D=9, n_rows=FOLD + 90, n_constraint=100, robust=robust, alpha=alpha,
         tolerance=tolerance, start=True, weighted=True, sizes=(2, 3),
@@ -64,7 +66,7 @@ def test_the_trace_past_every_edge(problem, criterion, loss, robust, alpha, tole
     assert_close_trace(p.state().trace, expected, ROUNDING)
 
 
-SINGLE = 1e-4  # a rounding of 6e-8, at every row, of iterates that may be far larger than their mean
+SINGLE = 1e-4  # each row rounds by 6e-8 relative to iterates that may be much larger than their mean
 
 
 @pytest.mark.parametrize("name", ["demographic_parity", None])
@@ -87,7 +89,7 @@ def test_single_precision_past_every_edge(problem, name, loss, sizes, alpha, tol
     expected = replace(p, learner=_double(p.learner)).mean()
     assert_close(p.mean(), expected, SINGLE)
     state = p.part(0, 25).state()
-    for x, y in zip(p.X[25:60], p.y[25:60], strict=True):  # and a reference step continues a step
+    for x, y in zip(p.X[25:60], p.y[25:60], strict=True):  # a reference step also continues a step
         state = p.learner.reference_step(state, x, y)
     assert state.w.dtype == np.float32
     assert_close(p.learner.mean(state), p.learner.mean(p.part(0, 60).state()), SINGLE)
@@ -105,7 +107,7 @@ def test_a_reference_step_continues_a_step(problem, criterion, loss, sparse, ass
     assert_close(p.learner.mean(state), p.mean(), ROUNDING)
 
 
-def test_sparse_rows_are_rows_like_any_other(problem, criterion, loss, sizes, assert_close):
+def test_sparse_rows_give_the_same_as_dense_rows(problem, criterion, loss, sizes, assert_close):
     sparse = problem(criterion, loss, "two_point", seed=7, D=8, n_rows=300, start=True, sparse=True, sizes=sizes)
     form = sparse.learner.form
     form = form._replace(rows=form.rows.toarray()) if hasattr(form, "rows") else form
@@ -123,10 +125,10 @@ def test_a_weight_is_a_longer_step(problem, criterion, loss):
 
 @pytest.mark.parametrize("robust", [False, True], ids=["explicit", "robust"])
 @pytest.mark.parametrize("alpha", [1.0, 5.0])
-def test_a_strong_ridge_is_a_ridge_like_any_other(problem, criterion, loss, robust, alpha, sparse, assert_close):
+def test_step_equals_reference_step_with_a_strong_ridge(problem, criterion, loss, robust, alpha, sparse, assert_close):
     if criterion in SOFT and not robust:
-        pytest.skip("a soft rate has no slope at θ = 0, where this ridge ends")
-    # a step shrinks θ by 1 - ηVα: here to exactly 0, past it, or row after row to nothing
+        pytest.skip("a soft rate has no slope at θ = 0, to which this ridge pulls")
+    # a step multiplies θ by 1 - ηVα: here by exactly 0, by a negative number, or by less than 1 row after row
     p = problem(
         criterion,
         loss,
@@ -149,7 +151,7 @@ def test_before_the_first_row_the_mean_is_the_start(problem, criterion, loss):
     assert np.array_equal(p.learner.mean(p.learner.init(7)), np.repeat(start, 7, axis=1))
 
 
-def test_a_step_leaves_the_state_it_was_given_alone(problem, criterion, loss, bits):
+def test_a_step_does_not_change_its_input(problem, criterion, loss, bits):
     p = problem(criterion, loss, "two_point", seed=5, start=True)
     state = p.state()
     before = bits(state)
@@ -162,7 +164,7 @@ def test_a_step_leaves_the_state_it_was_given_alone(problem, criterion, loss, bi
 def test_every_learner_serves_a_criterion(problem, loss):
     served = {
         type(problem(criterion, loss, "two_point", seed=0, sparse=sparse).learner)
-        for criterion in CRITERIA.values()
+        for criterion in CONSTRAINTS.values()
         for sparse in (False, True)
     }
     assert served == set(LEARNERS.values())

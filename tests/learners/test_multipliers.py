@@ -58,7 +58,7 @@ def test_the_first_column_is_the_fit_with_weight_one(law):
 
 @every_law
 @pytest.mark.parametrize("first_row", [0, 7, 2**32 - 3, 10**12])
-def test_any_weight_can_be_had_at_any_time(law, first_row):
+def test_weights_do_not_depend_on_the_order_in_which_they_are_drawn(law, first_row):
     multipliers = Multipliers(law, seed=2**62 + 5)
     whole = multipliers.draw(first_row, 6, 140)
     for i in range(6):
@@ -77,7 +77,7 @@ def test_kernels_draw_the_same_weights(law, seed, first_row):
         expected = whole[:, first_column : first_column + n_columns]
         if law in {"two_point", "poisson"}:
             assert np.array_equal(found, expected)
-        else:  # logarithms of two libraries, and a multiplication fused with an addition
+        else:  # two libraries compute logarithms, and a kernel may fuse a multiplication with an addition
             np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
 
 
@@ -107,7 +107,7 @@ def test_uniform_numbers_are_never_0_or_1_and_fill_the_interval():
     assert np.all(np.abs(counts - 10_000) <= 4.5 * np.sqrt(9_000))
 
 
-def test_two_point_and_poisson_weights_take_their_values_only():
+def test_two_point_and_poisson_weights_are_whole_numbers():
     assert set(np.unique(Multipliers("two_point", 0).draw(0, 100, 50)[:, 1:])) == {0.0, 2.0}
     V = Multipliers("poisson", 0).draw(0, 2000, 51)[:, 1:]
     assert np.array_equal(V, np.rint(V))

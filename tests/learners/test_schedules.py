@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.sparse import csr_array, csr_matrix
 
-from surefair.learners.schedules import AUTO, PolynomialDecay, enough_rows, whitening
+from surefair.learners.schedules import AUTO, CALM, PolynomialDecay, automatic
 
 
 @pytest.mark.parametrize(("eta0", "power", "offset"), [(1.0, 0.0, 0.0), (0.01, 0.501, 0.0), (2.0, 1.0, 7.0)])
@@ -20,7 +17,7 @@ def test_the_first_step_is_eta0():
 
 
 @pytest.mark.parametrize("schedule", [AUTO, PolynomialDecay(0.3, 0.75, offset=2.5)], ids=["auto", "offset"])
-def test_a_step_does_not_depend_on_the_batch_it_is_in(schedule):
+def test_a_step_does_not_depend_on_its_batch(schedule):
     together = schedule.steps(1, 500)
     assert [schedule.steps(k, 1)[0] for k in range(1, 501)] == together.tolist()
     assert len(schedule.steps(7, 0)) == 0
@@ -40,77 +37,13 @@ def test_a_step_does_not_depend_on_the_batch_it_is_in(schedule):
         (1.0, 0.6, np.nan, "offset"),
     ],
 )
-def test_steps_that_mean_nothing_are_refused(eta0, power, offset, wrong):
+def test_invalid_parameters_are_refused(eta0, power, offset, wrong):
     with pytest.raises(ValueError, match=f"^{wrong} must .* received"):
         PolynomialDecay(eta0, power, offset)
 
 
-def gram(X, W):
-    return (X @ W).T @ (X @ W) / len(X)
-
-
-@given(seed=st.integers(0, 2**32 - 1), D=st.integers(1, 6))
-def test_whitened_rows_have_the_identity_as_second_moment(seed, D):
-    rng = np.random.default_rng(seed)
-    mix = rng.normal(size=(D, D)) + 2.0 * np.eye(D)
-    X = rng.normal(size=(200, D)) @ mix * 10.0 ** rng.uniform(-4, 4, size=D)
-    correlation = np.linalg.eigvalsh(X.T @ X / np.outer(*[np.linalg.norm(X, axis=0)] * 2))
-    if correlation.min() > 1.0 / 200:  # directions that the rows do show
-        np.testing.assert_allclose(gram(X, whitening(X, np.ones(len(X)))), np.eye(D), atol=1e-9)
-
-
-def test_dependent_columns_are_whitened_in_the_directions_that_there_are():
-    rng = np.random.default_rng(0)
-    free = rng.normal(size=(300, 2))
-    X = np.column_stack([free, free @ [1.0, -2.0], np.ones(300), np.ones(300)])  # rank 3 of 5
-    W = whitening(X, np.ones(len(X)))
-    assert np.abs(W).max() < np.sqrt(300) * 2
-    np.testing.assert_allclose(np.linalg.eigvalsh(gram(X, W)), [0, 0, 1, 1, 1], atol=1e-9)
-
-
-def test_columns_of_zeros_stay_and_disturb_nobody():
-    rng = np.random.default_rng(1)
-    X = np.column_stack([rng.normal(size=(100, 2)), np.zeros(100)])
-    W = whitening(X, np.ones(len(X)))
-    assert np.isfinite(W).all()
-    np.testing.assert_allclose(W[:2, :2], whitening(X[:, :2], np.ones(100)), atol=1e-12)
-    np.testing.assert_allclose(gram(X, W), np.diag([1.0, 1.0, 0.0]), atol=1e-9)
-
-
-@pytest.mark.parametrize("n", [0, 1, 29])
-def test_few_rows_are_only_scaled(n):
-    X = np.random.default_rng(2).normal(size=(n, 3)) * [1.0, 10.0, 100.0]
-    W = whitening(X, np.ones(len(X)))
-    assert not enough_rows(X)
-    assert W.shape == (3,)
-    if n:
-        np.testing.assert_allclose(np.mean((X * W) ** 2, axis=0), np.ones(3))
-    else:
-        assert np.array_equal(W, np.ones(3))
-
-
-@pytest.mark.parametrize("n", [20, 200], ids=["scaled", "whitened"])
-def test_a_row_of_weight_two_is_two_rows(n):
-    rng = np.random.default_rng(3)
-    X, weight = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3)), rng.integers(3, size=n)
-    twice = np.repeat(X, weight, axis=0)
-    np.testing.assert_allclose(whitening(X, 0.1 * weight), whitening(twice, np.ones(len(twice))), rtol=1e-9)
-
-
-def test_rows_of_no_weight_say_nothing_of_the_scale():
-    assert np.array_equal(whitening(np.full((50, 3), 7.0), np.zeros(50)), np.ones(3))
-
-
-@pytest.mark.parametrize("kind", [csr_matrix, csr_array])
-def test_sparse_rows_are_only_scaled_and_as_dense_ones(kind):
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(300, 3)) * [1e-200, 10.0, 1e150] * (rng.random((300, 3)) < 0.5)
-    X[:, 1] = 0.0
-    weight = rng.exponential(size=300)
-    expected = np.sqrt(np.average((X / [1e-200, 1.0, 1e150]) ** 2, axis=0, weights=weight)) * [1e-200, 1.0, 1e150]
-    np.testing.assert_allclose(whitening(kind(X), weight), 1.0 / np.where(expected > 0.0, expected, 1.0))
-
-
-def test_ten_rows_per_column_are_enough():
-    assert enough_rows(np.ones((30, 3)))
-    assert not enough_rows(np.ones((29, 3)))
+def test_automatic_steps_scale_with_the_curvature_and_start_later_on_rough_rows():
+    assert automatic(0.5) == PolynomialDecay(AUTO.eta0 / 0.5, AUTO.power)
+    offset = (AUTO.eta0 * 10.0 / CALM) ** (1.0 / AUTO.power)
+    assert automatic(1.0, roughness=10.0, n_rows=10_000).offset == pytest.approx(offset)
+    assert automatic(1.0, roughness=10.0, n_rows=7).offset == 7.0

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,9 +10,9 @@ from surefair.learners import Settings
 from surefair.learners.dual_averaging import DualAveraging
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.schedules import PolynomialDecay
-from surefair.losses import LOSSES
+from surefair.losses import LOSSES, check_registry
 
-MARGINS = np.linspace(-6.0, 6.0, 101)
+SCORES = np.linspace(-6.0, 6.0, 101)
 STEP = 1e-5
 
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
@@ -18,14 +20,14 @@ both_labels = pytest.mark.parametrize("y", [-1.0, 1.0])
 
 
 def slope(function, y):
-    return (function(MARGINS + STEP, y) - function(MARGINS - STEP, y)) / (2.0 * STEP)
+    return (function(SCORES + STEP, y) - function(SCORES - STEP, y)) / (2.0 * STEP)
 
 
 @every_loss
 @both_labels
 def test_derivatives_are_slopes(loss, y):
-    np.testing.assert_allclose(loss.derivative(MARGINS, y), slope(loss.value, y), atol=1e-8)
-    np.testing.assert_allclose(loss.curvature(MARGINS, y), slope(loss.derivative, y), atol=1e-8)
+    np.testing.assert_allclose(loss.derivative(SCORES, y), slope(loss.value, y), atol=1e-8)
+    np.testing.assert_allclose(loss.curvature(SCORES, y), slope(loss.derivative, y), atol=1e-8)
 
 
 @every_loss
@@ -36,18 +38,18 @@ def test_losses_are_convex_and_below_their_majorants(loss, y):
     for at in (-30.0, -2.0, -0.011, -0.009, 0.0, 0.5, 8.0):
         parabola = loss.value(at, y) + loss.derivative(at, y) * (m - at) + loss.majorant(at) / 2.0 * (m - at) ** 2
         assert np.all(parabola >= loss.value(m, y) - 1e-9)
-        assert np.any(np.abs(parabola - loss.value(m, y))[np.abs(m + at) < 0.06] < 1e-2)  # it touches at -at, too
+        assert np.any(np.abs(parabola - loss.value(m, y))[np.abs(m + at) < 0.06] < 1e-2)  # it also touches at -at
 
 
 @every_loss
-def test_losses_are_the_same_seen_from_either_label(loss):
-    np.testing.assert_allclose(loss.value(MARGINS, 1.0), loss.value(-MARGINS, -1.0))
-    np.testing.assert_allclose(loss.derivative(MARGINS, 1.0), -loss.derivative(-MARGINS, -1.0))
+def test_losses_are_symmetric_in_the_labels(loss):
+    np.testing.assert_allclose(loss.value(SCORES, 1.0), loss.value(-SCORES, -1.0))
+    np.testing.assert_allclose(loss.derivative(SCORES, 1.0), -loss.derivative(-SCORES, -1.0))
 
 
 @every_loss
 def test_probabilities_rise_from_0_to_1_through_one_half(loss):
-    p = loss.probability(MARGINS)
+    p = loss.probability(SCORES)
     assert np.all(np.diff(p) >= 0.0)
     assert p.min() >= 0.0
     assert p.max() <= 1.0
@@ -56,15 +58,23 @@ def test_probabilities_rise_from_0_to_1_through_one_half(loss):
 
 @every_loss
 @both_labels
-def test_enormous_margins_overflow_nothing(loss, y):
+def test_enormous_scores_do_not_overflow(loss, y):
     far = np.array([-1e6, 1e6])
     for function in (loss.value, loss.derivative, loss.curvature):
         assert np.isfinite(function(far, y)).all()
 
 
-def test_names_and_codes_tell_losses_apart():
+def test_a_loss_has_the_name_of_its_file():
     assert [loss.name for loss in LOSSES.values()] == list(LOSSES)
-    assert len({loss.code for loss in LOSSES.values()}) == len(LOSSES)
+    with pytest.raises(ValueError, match=r"The loss in losses/hinge.py is called 'log_loss'. Give both the same name."):
+        check_registry({"hinge": LOSSES["log_loss"]})
+
+
+def test_two_losses_with_one_code_are_refused():
+    copy = replace(LOSSES["log_loss"], name="hinge")
+    with pytest.raises(ValueError, match="The losses 'log_loss' and 'hinge' have the same code 0"):
+        check_registry({"log_loss": LOSSES["log_loss"], "hinge": copy})
+    assert check_registry({"hinge": copy}) == {"hinge": copy}
 
 
 def test_squared_error_takes_continuous_labels():

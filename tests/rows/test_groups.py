@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefair.inference.counts import count_decisions
-from surefair.rows.arrays import as_columns
-from surefair.rows.groups import Groups, Levels
+from surefair.rows import Census, Groups, Levels, as_columns, together
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from surefair.rows.groups import Groups, Levels
     ],
     ids=["strings", "integers", "floats", "booleans", "objects", "three"],
 )
-def test_a_value_has_its_place_in_sorted_order_as_code(column, levels, codes):
+def test_the_code_of_a_value_is_its_position_in_sorted_order(column, levels, codes):
     found = Levels.of(column, "label")
     assert found.values.tolist() == levels
     assert found.codes(column).tolist() == codes
@@ -39,7 +40,7 @@ def test_codes_lead_back_to_the_values(dtype):
 
 
 @pytest.mark.parametrize("column", [np.array(["a"]), np.array([], dtype=np.str_)], ids=["some", "none"])
-def test_a_column_need_not_show_every_level(column):
+def test_a_column_need_not_contain_every_level(column):
     levels = Levels.of(np.array(["a", "b"]), "group")
     assert levels.codes(column).tolist() == [0] * len(column)
 
@@ -51,13 +52,13 @@ def test_numbers_are_known_whatever_their_type():
 
 
 @pytest.mark.parametrize("dtype", [np.str_, object])
-def test_a_value_never_declared_is_refused_by_name(dtype):
+def test_an_undeclared_value_is_refused_by_name(dtype):
     levels = Levels.of(np.array(["a", "b"], dtype=dtype), "group")
-    with pytest.raises(ValueError, match=r"group column contains 'c', never declared .* groups are 'a', 'b'"):
+    with pytest.raises(ValueError, match=r"group column contains 'c', which was not declared: the groups are 'a', 'b'"):
         levels.codes(np.array(["a", "c"], dtype=dtype))
 
 
-def test_a_long_list_of_strangers_is_cut_short():
+def test_a_long_list_of_unknown_values_is_cut_short():
     with pytest.raises(ValueError, match=r"9\D+and 20 more"):
         Levels.of(np.array([-1, -2]), "label").codes(np.arange(30))
 
@@ -67,11 +68,11 @@ def test_types_that_cannot_be_sorted_are_refused():
         Levels.of(np.array([1, "a"], dtype=object), "label")
 
 
-def test_two_levels_where_two_are_needed():
-    assert Levels.of(np.array([3, 4]), "label").two().values.tolist() == [3, 4]
+def test_a_label_needs_exactly_two_levels():
+    assert Levels.of(np.array([3, 4]), "label").check_two().values.tolist() == [3, 4]
     for values in ([3], [3, 4, 5]):
         with pytest.raises(ValueError, match=f"Exactly two labels are needed; received {len(values)}: 3"):
-            Levels.of(np.array(values), "label").two()
+            Levels.of(np.array(values), "label").check_two()
 
 
 # -- Groups of several columns --------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def groups_of(sensitive_features, **options):
     return Groups.of(columns), columns
 
 
-def test_groups_are_numbered_through_the_columns():
+def test_groups_are_numbered_across_columns():
     groups, columns = groups_of({"sex": ["m", "f", "m"], "age": [70, 30, 50]})
     assert groups.labels == [("sex", "f"), ("sex", "m"), ("age", 30), ("age", 50), ("age", 70)]
     assert (groups.sizes, groups.offsets) == ((2, 3), (0, 2))
@@ -90,7 +91,7 @@ def test_groups_are_numbered_through_the_columns():
     assert groups.codes(columns).dtype == np.int64
 
 
-def test_groups_are_shown_as_they_came():
+def test_groups_are_shown_in_the_shape_that_they_came_in():
     plain, _ = groups_of(np.array(["b", "a"]))
     named, _ = groups_of({"sex": ["m", "f"], "age": [70, 30]})
     assert plain.public.tolist() == ["a", "b"]
@@ -101,7 +102,7 @@ def test_groups_are_shown_as_they_came():
     rows=st.lists(st.sampled_from("abcdef"), max_size=8),
     declared=st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8),
 )
-def test_every_group_that_comes_in_or_is_declared_comes_out(rows, declared):
+def test_every_group_that_occurs_or_is_declared_is_kept(rows, declared):
     declared = sorted({*declared, *rows})
     groups, columns = groups_of(pd.Series(pd.Categorical(rows, categories=declared)))
     assert [group for _, group in groups.labels] == declared
@@ -109,7 +110,7 @@ def test_every_group_that_comes_in_or_is_declared_comes_out(rows, declared):
     assert counted.rows.sum(axis=(1, 2)).tolist() == [rows.count(group) for group in declared]
 
 
-def test_new_groups_join_and_old_codes_are_led_to_the_new():
+def test_new_groups_join_and_old_codes_are_translated():
     before, old = groups_of({"sex": ["m", "f"], "age": [50, 40]})
     _, new = groups_of({"age": [30, 45], "sex": ["x", "m"]})  # in any order
     groups = before.joined(new)
@@ -127,7 +128,7 @@ def test_new_groups_join_and_old_codes_are_led_to_the_new():
     assert groups.codes(new).tolist() == [[2, 0], [1, 2]]
 
 
-def test_groups_that_are_all_known_join_without_a_trace():
+def test_joining_known_groups_changes_nothing():
     groups = Groups.of(as_columns(np.array([2, 1])))
     assert groups.joined(as_columns([1, 1])) is groups
     assert groups.joined(as_columns([1.0])).labels == [(None, 1.0), (None, 2.0)]
@@ -142,12 +143,14 @@ def test_declared_groups_join_too():
 
 
 def test_text_and_numbers_are_not_joined():
+    with pytest.raises(ValueError, match=r"label columns have different types, text and numbers: <U1 and int64"):
+        together([np.array(["a"]), np.array([1])], "label")
     before, _ = groups_of({"age": [30, 40]})
-    with pytest.raises(ValueError, match="'age' group columns are of different types, text and numbers"):
+    with pytest.raises(ValueError, match="'age' group columns have different types, text and numbers"):
         before.joined(as_columns({"age": ["30"]}))
 
 
-def test_a_single_column_may_be_given_plainly_or_under_its_name():
+def test_a_single_column_may_come_with_or_without_its_name():
     named, plain = groups_of({"sex": ["f", "m"]})[0], groups_of(["f", "m"])[0]
     for groups in (named, plain):
         for given_as in (["m"], {"sex": ["m"]}, pl.DataFrame({"sex": ["m"]})):
@@ -160,34 +163,42 @@ def test_a_single_column_may_be_given_plainly_or_under_its_name():
         ({"sex": ["f"], "age": [1]}, {"sex": ["f"]}, "must be the columns 'sex', 'age' by name.* the columns 'sex' by"),
         ({"sex": ["f"]}, {"sex": ["f"], "age": [1]}, "received the columns 'sex', 'age' by name"),
         ({"sex": ["f"]}, {"gender": ["f"]}, "must be the columns 'sex' by name.* received the columns 'gender' by"),
-        ({"sex": ["f"], "age": [1]}, ["f"], "the columns 'sex', 'age' by name, as at first; received one plain column"),
-        (["f"], {"sex": ["f"], "age": [1]}, "one plain column, as at first; received the columns 'sex', 'age' by name"),
+        (
+            {"sex": ["f"], "age": [1]},
+            ["f"],
+            "'sex', 'age' by name, as in the first call; received one column without a name",
+        ),
+        (
+            ["f"],
+            {"sex": ["f"], "age": [1]},
+            "one column without a name, as in the first call; received the columns 'sex', 'age' by",
+        ),
     ],
 )
-def test_columns_other_than_those_declared_are_refused(declared, given_as, message):
+def test_undeclared_columns_are_refused(declared, given_as, message):
     groups, _ = groups_of(declared)
-    for act in (groups.codes, groups.joined):
+    for method in (groups.codes, groups.joined):
         with pytest.raises(ValueError, match=message):
-            act(as_columns(given_as))
+            method(as_columns(given_as))
 
 
-def test_a_group_never_declared_is_refused_with_its_column():
+def test_an_undeclared_group_is_refused_with_its_column():
     groups, _ = groups_of({"sex": ["f", "m"], "age": [1, 2]})
-    with pytest.raises(ValueError, match=r"'sex' group column contains 'x', never declared .* are 'f', 'm'"):
+    with pytest.raises(ValueError, match=r"'sex' group column contains 'x', which was not declared: .* are 'f', 'm'"):
         groups.codes(as_columns({"sex": ["x"], "age": [1]}))
 
 
 def test_a_column_needs_groups_to_compare():
     assert groups_of(["a", "b"])[0].check_comparable().sizes == (2,)
-    with pytest.raises(ValueError, match=r"The group column holds 1 group only, 'a'.*Drop the column.*criterion=None"):
+    with pytest.raises(ValueError, match=r"The group column has only 1 group, 'a'.*Drop the column.*criterion=None"):
         groups_of(["a", "a"])[0].check_comparable()
-    with pytest.raises(ValueError, match=r"sensitive column 'age' holds 1 group only, 3"):
+    with pytest.raises(ValueError, match=r"sensitive column 'age' has only 1 group, 3"):
         groups_of({"sex": ["a", "b"], "age": [3, 3]})[0].check_comparable()
 
 
-def test_a_column_of_numbers_is_no_column_of_groups():
+def test_a_column_with_too_many_groups_is_refused():
     groups, columns = groups_of({"income": np.arange(1000)})
-    with pytest.raises(ValueError, match=r"'income' holds 1000 different values.*at most 100.*pandas\.cut.*merge rare"):
+    with pytest.raises(ValueError, match=r"'income' has 1000 different values.*at most 100.*pandas\.cut.*merge rare"):
         groups.check_comparable()
     binned, _ = groups_of({"income": pd.cut(columns["income"].values, [-1, 5, 50, 1000])})
     assert binned.check_comparable().labels == [
@@ -198,3 +209,50 @@ def test_a_column_of_numbers_is_no_column_of_groups():
 def test_dates_are_shown_as_text():
     groups, _ = groups_of(np.array(["2020-01-02", "2020-01-01"], dtype="datetime64[D]"))
     assert groups.labels == [(None, "2020-01-01"), (None, "2020-01-02")]
+
+
+def test_groups_survive_json():
+    groups, _ = groups_of({"sex": ["f", "m"], "age": [30, 40], "member": [True, False]})
+    again = Groups.from_json(json.loads(json.dumps(groups.to_json())))
+    assert again.labels == groups.labels
+    assert [levels.values.dtype for levels in again.levels.values()] == [
+        levels.values.dtype for levels in groups.levels.values()
+    ]
+
+
+def test_only_groups_that_occur_are_kept():
+    groups, _ = groups_of({"sex": ["f", "m", "x"], "age": [30, 40, 50]})
+    present, codes = groups.among(np.array([[2, 1], [0, 1]]))
+    assert present.labels == [("sex", "f"), ("sex", "x"), ("age", 40)]
+    assert codes.tolist() == [[1, 0], [0, 0]]
+
+
+# -- Census ---------------------------------------------------------------------------------------------------------
+
+
+def census_of(sensitive_features):
+    groups, columns = groups_of(sensitive_features)
+    return Census.of(groups).count(groups.codes(columns))
+
+
+def test_a_census_counts_the_rows_of_each_group():
+    census = census_of({"sex": ["f", "m", "f"], "age": [30, 30, 40]})
+    assert census.counts == [2, 1, 2, 1]
+    assert census.count(np.array([[1, -1], [-1, 0]])).counts == [2, 2, 3, 1]  # code -1: a row without a group
+    assert census.counts == [2, 1, 2, 1]
+
+
+@given(rows=st.lists(st.sampled_from("abcd"), min_size=2, max_size=12), cut=st.integers(1, 11))
+def test_a_census_of_parts_is_the_census_of_all_rows(rows, cut):
+    cut = min(cut, len(rows) - 1)
+    first, second, whole = (census_of(part) for part in (rows[:cut], rows[cut:], rows))
+    for merged in (first.merge(second), second.merge(first)):
+        assert merged.groups.labels == whole.groups.labels
+        assert merged.counts == whole.counts
+
+
+def test_a_census_keeps_its_counts_when_there_are_new_groups():
+    census = census_of(["b", "c", "c"])
+    wider = census.groups.joined(as_columns(["a", "d"]))
+    assert census.among(wider).counts == [0, 1, 2, 0]
+    assert census.among(census.groups) is census

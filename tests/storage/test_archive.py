@@ -1,4 +1,4 @@
-"""Arrays and JSON in one file: what comes back is what went in, or the file is refused."""
+"""Reading an archive returns exactly what was written, or raises an error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def path(tmp_path):
     return tmp_path / "a.npz"
 
 
-def test_what_comes_back_is_what_went_in(path):
+def test_an_archive_returns_what_was_written(path):
     meta, arrays = read_archive(path, "example", 1)
     assert {name: meta[name] for name in META} == META
     assert list(arrays) == list(ARRAYS)
@@ -46,16 +46,18 @@ def test_the_same_content_gives_the_same_bytes(path):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_a_file_that_is_cut_short_is_refused(path, share):
+def test_a_truncated_file_is_damaged(path, share):
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(Damaged, match="damaged"):
         read_archive(path, "example", 1)
 
 
-def test_no_changed_byte_of_the_content_goes_unnoticed(path):
-    """Wherever a byte is changed: the file is refused, or the byte told nothing (a date or an attribute in the zip)."""
-    whole, rng, refused = path.read_bytes(), np.random.default_rng(0), 0
+def test_every_changed_byte_of_the_content_is_noticed(path):
+    """A byte that goes unnoticed carries no content, such as a date or an attribute in the zip file."""
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    refused = 0
     for place in rng.choice(len(whole), 150, replace=False).tolist():
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
         try:
@@ -68,7 +70,7 @@ def test_no_changed_byte_of_the_content_goes_unnoticed(path):
     assert refused > 50
 
 
-def test_arrays_swapped_behind_a_good_zip_fail_their_checksums(path):
+def test_a_changed_array_in_a_valid_zip_file_fails_its_checksum(path):
     with np.load(path) as archive:
         parts = dict(archive)
     parts["numbers"] = parts["numbers"] + 1e-12
@@ -77,7 +79,7 @@ def test_arrays_swapped_behind_a_good_zip_fail_their_checksums(path):
         read_archive(path, "example", 1)
 
 
-def test_an_array_that_is_gone_is_missed(path):
+def test_a_lost_array_fails_its_checksum(path):
     with np.load(path) as archive:
         parts = dict(archive)
     del parts["flags"]
@@ -87,7 +89,7 @@ def test_an_array_that_is_gone_is_missed(path):
 
 
 @pytest.mark.parametrize(("kind", "version"), [("other", 1), ("example", 2)])
-def test_another_kind_or_version_is_refused_but_is_not_damage(path, kind, version):
+def test_another_kind_or_version_is_an_error_but_not_damage(path, kind, version):
     with pytest.raises(ValueError, match="'example', version 1; this release") as caught:
         read_archive(path, kind, version)
     assert not isinstance(caught.value, Damaged)
@@ -99,7 +101,7 @@ def test_objects_are_never_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(path, monkeypatch):
+def test_a_full_disk_leaves_only_the_old_file(path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -111,12 +113,12 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(path, monkeypatch):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_missing_file_is_said_to_be_missing(tmp_path):
+def test_a_missing_file_is_not_found(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_archive(tmp_path / "a.npz", "example", 1)
 
 
-def test_file_objects_serve_as_paths_do():
+def test_file_objects_can_replace_paths():
     file = BytesIO()
     write_archive(file, "example", 1, {"name": "a"}, {"x": np.arange(3)})
     file.seek(0)

@@ -1,4 +1,4 @@
-"""Columns become numbers: by the look of the warm-up rows, and then always in the same way."""
+"""Columns become numbers by rules that are chosen on the warm-up rows and then stay fixed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(0)
 
 
 def words(**counts):
-    """Column with each word so many times, shuffled."""
+    """Return a shuffled column that has each word as often as its count says."""
     column = np.repeat([*counts], [*counts.values()])
     return np.random.default_rng(1).permutation(column).tolist()
 
@@ -42,7 +42,7 @@ def test_a_number_is_standardised_by_the_warm_up_rows(as_text):
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.decimal128(22, 2), pa.bool_()])
-def test_every_type_of_number_is_one(kind):
+def test_every_numeric_type_is_a_number(kind):
     values = np.arange(100) % 2
     column = pa.array(values).cast(kind) if kind != pa.float16() else pa.array(values.astype(np.float16))
     features = fit(x=column)
@@ -50,7 +50,7 @@ def test_every_type_of_number_is_one(kind):
     np.testing.assert_allclose(encode(features, x=column).X[:, 0], 2.0 * values - 1.0)
 
 
-def test_a_missing_number_counts_as_the_mean_with_an_indicator_where_the_warm_up_rows_lack_some():
+def test_a_missing_number_counts_as_the_mean_and_has_an_indicator_if_warm_up_rows_miss_some():
     values = RNG.normal(size=200)
     features = fit(x=values, y=np.where(np.arange(200) % 4 == 0, np.nan, values**2))
     assert features.names == ("x", "y", "y is missing")
@@ -62,7 +62,7 @@ def test_a_missing_number_counts_as_the_mean_with_an_indicator_where_the_warm_up
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_an_infinite_number_makes_a_row_bad_wherever_it_is(value):
+def test_an_infinite_number_makes_a_row_bad(value):
     values = np.r_[RNG.normal(size=200), value]
     features = fit(x=values)
     for column in (values, [value, 1.0]):
@@ -70,20 +70,20 @@ def test_an_infinite_number_makes_a_row_bad_wherever_it_is(value):
         assert found.bad["column 'x' holds an infinite value"].tolist() == np.isinf(column).tolist()
         assert np.isfinite(found.X).all()
         assert not found.missing["x"].any()
-    np.testing.assert_allclose(encode(features, x=values[:-1]).X.std(), 1.0)  # the scale is that of the finite ones
+    np.testing.assert_allclose(encode(features, x=values[:-1]).X.std(), 1.0)  # only finite values set the scale
 
 
-def test_text_among_numbers_makes_a_row_bad_wherever_it_is():
+def test_text_among_numbers_makes_a_row_bad():
     column = [str(i % 37) for i in range(200)]
     clean, mixed = fit(x=column), fit(x=[*column[:-2], "many", "few"])
-    assert clean.names == mixed.names == ("x",)  # rows that are not used need no indicator
+    assert clean.names == mixed.names == ("x",)  # bad rows need no indicator
     for features in (clean, mixed):
         found = encode(features, x=["1", "many", None, "2"])
         assert found.bad["column 'x' holds text among numbers"].tolist() == [False, True, False, False]
         assert found.missing["x"].tolist() == [False, False, True, False]
 
 
-def test_words_are_a_category_once_they_are_no_longer_exceptions():
+def test_a_column_with_many_words_among_numbers_is_a_category():
     assert fit(x=["1", "2"] * 96 + ["many"] * 8).columns["x"].role == "number"
     assert fit(x=["1", "2"] * 90 + ["many"] * 20).columns["x"].role == "category"
 
@@ -91,7 +91,7 @@ def test_words_are_a_category_once_they_are_no_longer_exceptions():
 # -- Categories --------------------------------------------------------------------------------------------------------
 
 
-def test_a_category_has_an_indicator_for_each_value_but_the_commonest():
+def test_a_category_has_an_indicator_for_each_value_except_the_most_common():
     column = words(clerk=50, cook=30, judge=20)
     features = fit(job=column)
     assert features.names == ("job = cook", "job = judge")
@@ -99,7 +99,7 @@ def test_a_category_has_an_indicator_for_each_value_but_the_commonest():
     assert encode(features, job=column).X.tolist() == np.array(expected, dtype=float).tolist()
 
 
-def test_rare_values_share_an_indicator_and_new_ones_go_there():
+def test_rare_and_new_values_share_an_indicator():
     column = words(a=700, b=270, r1=6, r2=6, r3=6, r4=6, r5=6)
     features = fit(x=column)
     assert features.names == ("x = b", "x = (other)")
@@ -109,33 +109,40 @@ def test_rare_values_share_an_indicator_and_new_ones_go_there():
     assert found.missing["x"].tolist() == [False, False, False, False, False, True]
 
 
-def test_a_few_rare_values_take_the_rarest_others_in():
-    """So that the shared indicator is of no fewer rows than any other."""
+def test_a_rare_value_shares_its_indicator_with_the_next_rarest():
+    """The shared indicator would otherwise be rare itself."""
     features = fit(x=words(a=800, b=150, c=48, r=2))
     assert features.names == ("x = b", "x = (other)")
     assert encode(features, x=["c", "r", "b"]).X.tolist() == [[0, 1], [0, 1], [1, 0]]
 
 
-def test_no_indicator_of_many_values_is_rare():
+@pytest.mark.parametrize("order", [["a", "b"], ["b", "a"]], ids="".join)
+def test_two_equally_common_values_with_a_rare_one(order):
+    features = fit(x=[word for word in order for _ in range(498)] + ["r"] * 4)
+    assert features.names == ("x = (other)",)
+    assert encode(features, x=["a", "b", "r"]).X.tolist() == [[1.0], [0.0], [1.0]]
+
+
+def test_no_indicator_is_rare_with_many_values():
     sizes = {f"v{i:02d}": 1 + i**2 // 4 for i in range(60)}
     column = words(**sizes)
     features = fit(x=column)
     assert encode(features, x=column).X.mean(axis=0).min() >= RARE
 
 
-def test_no_indicator_of_two_values_is_rare():
+def test_no_indicator_is_rare_with_two_values():
     features = fit(x=words(a=998, b=2), y=RNG.normal(size=1000))
     assert encode(features, x=["b"], y=[0.0]).X.shape == (1, 1)
 
 
-def test_without_a_shared_indicator_new_values_count_as_the_commonest():
+def test_new_values_count_as_the_most_common_if_there_is_no_shared_indicator():
     features = fit(x=words(a=60, b=40))
     found = encode(features, x=["a", "pilot"])
     assert found.X.tolist() == [[0.0], [0.0]]
     assert found.unseen["x"].tolist() == [False, True]
 
 
-def test_a_missing_word_is_a_value_of_its_own_if_the_warm_up_rows_lack_some():
+def test_a_missing_word_has_an_indicator_if_warm_up_rows_miss_some():
     features = fit(x=[*words(a=60, b=40), *[None] * 20])
     assert features.names == (f"x = {MISSING}", "x = b")
     found = encode(features, x=[None, "b"])
@@ -145,7 +152,7 @@ def test_a_missing_word_is_a_value_of_its_own_if_the_warm_up_rows_lack_some():
 
 
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())])
-def test_words_are_words_whatever_their_type(kind):
+def test_the_encoding_does_not_depend_on_the_type_of_text(kind):
     column = words(a=60, b=40)
     plain, other = fit(x=column), fit(x=pa.array(column).cast(kind))
     assert plain.names == other.names
@@ -157,7 +164,7 @@ def test_words_are_words_whatever_their_type(kind):
 MANY = [f"w{i % 150}" for i in range(600)]
 
 
-def test_a_column_of_many_values_is_hashed_into_signs():
+def test_a_column_with_many_values_is_hashed_into_signs():
     features = fit(x=MANY)
     assert features.columns["x"].role == "hashed"
     X = features.columns["x"].hasher.transform([[word] for word in MANY]).toarray()
@@ -168,7 +175,7 @@ def test_a_column_of_many_values_is_hashed_into_signs():
     assert features.names == tuple(f"x, hash {i}" for i in np.flatnonzero(kept))
 
 
-def test_a_hash_is_the_same_in_another_process_whatever_its_hash_seed():
+def test_a_hash_is_the_same_in_a_process_with_another_hash_seed():
     code = (
         "import pyarrow as pa; from surefair.tables.encoder import Features; "
         "many = [f'w{i % 150}' for i in range(600)];"
@@ -194,22 +201,22 @@ def test_a_hash_is_the_same_in_another_process_whatever_its_hash_seed():
         (["yes"] * 100, "constant, 'yes' in every row"),
         ([None] * 100, "every value is missing"),
         ([np.inf] * 100, "no value is finite"),
-        ([1.0] * 99 + [1e300], "values too large to be standardised"),
+        ([1.0] * 99 + [1e300], "values too large to standardise"),
         (["inf"] * 99 + ["many"], "no value is finite"),
-        ([f"id{i}" for i in range(101)], "nearly every row has a value of its own"),
-        (pa.array(range(100), pa.int32()).cast(pa.date32()), "of type date32[day], which is neither number nor word"),
-        (pa.array(range(100)).cast(pa.timestamp("s")), "of type timestamp[s], which is neither number nor word"),
-        (pa.array(range(100), pa.duration("s")), "of type duration[s], which is neither number nor word"),
-        ([[1, 2]] * 100, "of type list<item: int64>, which is neither number nor word"),
-        ([{"a": 1}] * 100, "of type struct<a: int64>, which is neither number nor word"),
-        ([b"a", b"b"] * 50, "of type binary, which is neither number nor word"),
-        (pa.array([b"a", b"b"] * 50, pa.large_binary()), "of type large_binary, which is neither number nor word"),
-        (pa.array([b"a", b"b"] * 50, pa.binary(1)), "of type fixed_size_binary[1], which is neither number nor word"),
-        (pa.array([b"\xff", b"b"] * 50).dictionary_encode(), "of type binary, which is neither number nor word"),
+        ([f"id{i}" for i in range(101)], "nearly every row has a different value"),
+        (pa.array(range(100), pa.int32()).cast(pa.date32()), "of type date32[day], which is neither a number nor text"),
+        (pa.array(range(100)).cast(pa.timestamp("s")), "of type timestamp[s], which is neither a number nor text"),
+        (pa.array(range(100), pa.duration("s")), "of type duration[s], which is neither a number nor text"),
+        ([[1, 2]] * 100, "of type list<item: int64>, which is neither a number nor text"),
+        ([{"a": 1}] * 100, "of type struct<a: int64>, which is neither a number nor text"),
+        ([b"a", b"b"] * 50, "of type binary, which is neither a number nor text"),
+        (pa.array([b"a", b"b"] * 50, pa.large_binary()), "of type large_binary, which is neither a number nor text"),
+        (pa.array([b"a", b"b"] * 50, pa.binary(1)), "of type fixed_size_binary[1], which is neither a number nor text"),
+        (pa.array([b"\xff", b"b"] * 50).dictionary_encode(), "of type binary, which is neither a number nor text"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_a_column_that_tells_nothing_is_left_out_with_the_reason(column, reason):
+def test_a_useless_column_is_left_out_with_the_reason(column, reason):
     n = len(column)
     features = Features.fit(pa.table({"x": np.arange(n) % 7.0, "useless": column}))
     assert features.names == ("x",)
@@ -217,17 +224,17 @@ def test_a_column_that_tells_nothing_is_left_out_with_the_reason(column, reason)
     assert features.encode(pa.table({"x": [3.0], "useless": column[:1]})).bad == {}
 
 
-def test_with_no_column_left_every_reason_is_told():
+def test_the_error_gives_every_reason_if_no_column_is_left():
     with pytest.raises(ValueError, match=r"No column is left to learn from \('a': constant, 5 .*; 'b': every value"):
         fit(a=[5] * 50, b=[None] * 50)
 
 
-def test_columns_that_turn_out_not_to_vary_are_refused():
-    with pytest.raises(ValueError, match="No column is left to learn from: 'a' do not vary"):
-        fit(a=[1e-300, -1e-300] * 50)  # whose variance is 0
+def test_columns_that_hardly_vary_are_an_error():
+    with pytest.raises(ValueError, match="No column is left to learn from: 'a' hardly vary"):
+        fit(a=[1e-300, -1e-300] * 50)  # the variance underflows to 0
 
 
-def test_features_that_follow_from_those_before_are_left_out():
+def test_features_that_follow_from_earlier_ones_are_left_out():
     x, z = RNG.normal(size=(2, 500))
     job = np.where(x > 0, "cook", "clerk")
     features = fit(x=x, twice=3.0 - 2.0 * x, z=z, sum=x + z, job=job, same=np.where(x > 0, "A", "B"))
@@ -236,18 +243,18 @@ def test_features_that_follow_from_those_before_are_left_out():
     assert encode(features, x=x, twice=x, z=z, sum=x, job=job, same=job).X.shape == (500, 3)
 
 
-def test_a_feature_that_nearly_follows_is_left_out_and_one_that_does_not_is_kept():
+def test_a_feature_is_left_out_if_it_nearly_follows_from_others():
     x, noise = np.random.default_rng(3).normal(size=(2, 5000))
     assert fit(x=x, y=x + 0.05 * noise).names == ("x",)
     assert fit(x=x, y=x + 0.2 * noise).names == ("x", "y")
 
 
-def test_only_the_columns_named_are_used_in_their_order():
+def test_only_the_named_columns_are_used_in_the_order_given():
     table = pa.table({"a": RNG.normal(size=50), "b": RNG.normal(size=50), "c": RNG.normal(size=50)})
     assert Features.fit(table, ["c", "a"]).names == ("c", "a")
 
 
-# -- Only the warm-up rows tell ----------------------------------------------------------------------------------------
+# -- Only the warm-up rows count ---------------------------------------------------------------------------------------
 
 
 def mixed_table(n, seed):
@@ -260,7 +267,7 @@ def mixed_table(n, seed):
     })  # fmt: skip
 
 
-def test_a_row_is_encoded_the_same_whatever_rows_are_around_it():
+def test_the_encoding_of_a_row_does_not_depend_on_other_rows():
     features, later = Features.fit(mixed_table(1000, 0)), mixed_table(300, 1)
     strange = pa.table({"x": [np.inf], "text": ["words"], "job": ["pilot"], "many": ["new"]})
     whole = features.encode(later)
@@ -273,7 +280,7 @@ def test_a_row_is_encoded_the_same_whatever_rows_are_around_it():
     assert np.array_equal(np.concatenate(pieces), whole.X)
 
 
-def test_encoding_rows_changes_nothing():
+def test_encode_does_not_change_the_features():
     features, first, later = Features.fit(mixed_table(1000, 0)), mixed_table(100, 1), mixed_table(100, 2)
     before = features.encode(first).X
     features.encode(later)
@@ -296,14 +303,14 @@ def test_encoding_rows_changes_nothing():
         (pa.array(["a", None, "b"]).dictionary_encode(), ["a", MISSING, "b"]),
     ],
 )
-def test_words_of_a_column(column, expected):
+def test_as_words_names_every_value(column, expected):
     code, found = as_words(plain_column(pa.table({"x": column}), "x"))
     assert found[code].tolist() == expected
     assert len(set(found.tolist())) == len(found)
 
 
 @pytest.mark.parametrize("extra", [[], ["words"]], ids=["alone", "among words"])
-def test_a_word_for_no_number_is_missing_and_not_wrong(extra):
+def test_text_for_nan_is_missing_and_not_wrong(extra):
     values, wrong = as_numbers(pa.array(["1.5", "NAN", None, "-2e3", *extra]))
     assert values[[0, 3]].tolist() == [1.5, -2000.0]
     assert np.isnan(values[[1, 2]]).all()

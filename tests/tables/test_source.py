@@ -1,4 +1,4 @@
-"""Files, folders, streams and frames give the same rows in tables of the same size; what cannot be read is told."""
+"""Files, folders, streams and frames give the same rows in tables of the same size; errors name what cannot be read."""
 
 import bz2
 import gzip
@@ -15,8 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from surefair.tables import csv as delimited
-from surefair.tables import source as reading
-from surefair.tables.source import MARKERS, BadRows, DataFile, TooManyBadRows, open_source
+from surefair.tables import files
+from surefair.tables.bad_rows import BadRows, TooManyBadRows
+from surefair.tables.csv import MARKERS
+from surefair.tables.files import DataFile
+from surefair.tables.source import open_source
 
 N = 103
 COLUMNS = {"id": [str(i) for i in range(N)], "sex": ["f" if i % 3 else "m" for i in range(N)]}
@@ -91,8 +94,8 @@ FORMS["zst"] = lambda d: saved(lambda t, p: p.write_bytes(zstd(csv_bytes(t))), d
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", [1, 7, 40, 51, 103, 500])
-def test_tables_are_the_same_whatever_the_form_of_the_data(tmp_path, monkeypatch, form, size):
-    monkeypatch.setattr(reading, "_BATCH", 13)
+def test_tables_do_not_depend_on_the_form_of_the_data(tmp_path, monkeypatch, form, size):
+    monkeypatch.setattr(files, "BATCH_ROWS", 13)
     monkeypatch.setattr(delimited, "_BLOCK", 128)
     source = opened(FORMS[form](tmp_path))
     tables = list(source.tables(size))
@@ -105,22 +108,22 @@ def test_tables_are_the_same_whatever_the_form_of_the_data(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_only_the_columns_asked_for_in_the_order_asked_for(tmp_path, form):
+def test_tables_have_the_requested_columns_in_the_requested_order(tmp_path, form):
     (table,) = opened(FORMS[form](tmp_path)).tables(1000, columns=["note", "id"])
     assert table.to_pylist() == TABLE.select(["note", "id"]).to_pylist()
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_schema_is_that_of_the_tables(tmp_path, form):
+def test_tables_have_the_schema_of_the_source(tmp_path, form):
     source = opened(FORMS[form](tmp_path))
     assert next(source.tables(5)).schema.equals(source.schema, check_metadata=True)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form not in ("file object", "pandas", "polars", "pyarrow")])
-def test_checksums_and_sizes_are_those_of_the_bytes(tmp_path, form):
+def test_files_have_the_checksums_and_sizes_of_their_bytes(tmp_path, form):
     path = FORMS[form](tmp_path)
-    files = [path] if path.is_file() else sorted(path.glob("part*"))
-    contents = {file.name: file.read_bytes() for file in files}
+    paths = [path] if path.is_file() else sorted(path.glob("part*"))
+    contents = {file.name: file.read_bytes() for file in paths}
     source = opened(path)
     assert source.files() == [DataFile(n, len(b), hashlib.sha256(b).hexdigest()) for n, b in contents.items()]
     assert source.n_bytes == sum(map(len, contents.values()))
@@ -131,7 +134,7 @@ def test_checksums_and_sizes_are_those_of_the_bytes(tmp_path, form):
 
 
 @pytest.mark.parametrize("form", ["csv", "gz", "folder of csv"])
-def test_position_goes_from_0_to_1(tmp_path, monkeypatch, form):
+def test_position_rises_from_0_to_1(tmp_path, monkeypatch, form):
     monkeypatch.setattr(delimited, "_BLOCK", 128)
     source = opened(FORMS[form](tmp_path))
     assert source.position() == 0.0
@@ -140,7 +143,7 @@ def test_position_goes_from_0_to_1(tmp_path, monkeypatch, form):
     assert source.position() == 1.0
 
 
-def test_standard_input_is_hashed_as_it_passes_and_read_once(monkeypatch):
+def test_standard_input_is_hashed_while_it_is_read_and_can_be_read_once(monkeypatch):
     class Stdin:
         buffer = io.BytesIO(csv_bytes())
 
@@ -155,7 +158,7 @@ def test_standard_input_is_hashed_as_it_passes_and_read_once(monkeypatch):
         rows(source)
 
 
-def test_a_stream_that_gives_few_bytes_at_a_time_gives_the_same_rows():
+def test_a_stream_that_returns_few_bytes_at_a_time_gives_the_same_rows():
     class Slow(io.BytesIO):
         def read(self, n=-1):
             return super().read(min(n, 3))
@@ -175,13 +178,13 @@ def test_a_frame_has_the_checksum_of_its_arrow_stream():
     assert opened(pieces).files() == opened(TABLE).files()
 
 
-def test_a_source_can_be_left_early_and_read_again(tmp_path):
+def test_a_source_can_be_read_again_after_an_early_stop(tmp_path):
     source = opened(FORMS["csv"](tmp_path))
     next(source.tables(5))
     assert rows(source) == rows(source) == TABLE.to_pylist()
 
 
-def test_folders_that_name_columns(tmp_path):
+def test_subfolders_add_columns(tmp_path):
     for suffix, write in [(".csv", write_csv), (".parquet", write_parquet)]:
         for number, sex in enumerate(["f", "m%2Fx"]):
             folder = tmp_path / suffix / f"group={sex}"
@@ -192,13 +195,13 @@ def test_folders_that_name_columns(tmp_path):
         assert rows(source, columns=["group"]) == [{"group": "f"}, {"group": "m/x"}]
 
 
-def test_text_is_trimmed_and_markers_of_missing_values_are_null():
+def test_text_is_trimmed_and_markers_of_missing_values_become_null():
     lines = "".join(f" {marker} ,\tx y \n" for marker in (*MARKERS, '""'.strip('"')))
     found = rows(opened(io.BytesIO(f"\ufeff a , b\n{lines}".encode())))
     assert found == [{"a": None, "b": "x y"}] * (len(MARKERS) + 1)
 
 
-def test_adult_in_its_raw_form():
+def test_the_raw_form_of_adult_can_be_read():
     names = ["age", "work", "income"]
     raw = b"39, State-gov, <=50K\n50, ?, >50K\n\n"
     assert rows(opened(io.BytesIO(raw), names=names)) == [
@@ -211,14 +214,14 @@ def test_adult_in_its_raw_form():
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16", "cp1252", "utf8"])
-def test_encodings(tmp_path, encoding):
+def test_rows_do_not_depend_on_the_encoding(tmp_path, encoding):
     path = tmp_path / "rows.csv"
     path.write_bytes(csv_bytes().decode().encode(encoding))
     assert rows(opened(path, encoding=encoding)) == TABLE.to_pylist()
 
 
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
-def test_ends_of_lines(newline):
+def test_rows_do_not_depend_on_the_line_ends(newline):
     assert rows(opened(io.BytesIO(b"a,b\n\n1,2\n3,4".replace(b"\n", newline)))) == [
         {"a": "1", "b": "2"},
         {"a": "3", "b": "4"},
@@ -226,7 +229,7 @@ def test_ends_of_lines(newline):
 
 
 @pytest.mark.parametrize("block", [64, 100, 1000, 1 << 20])
-def test_bad_rows_are_counted_alike_whatever_the_blocks(monkeypatch, block):
+def test_counts_of_bad_rows_do_not_depend_on_the_blocks(monkeypatch, block):
     monkeypatch.setattr(delimited, "_BLOCK", block)
     lines = ["9,9,9" if i % 50 == 49 else "7" if i % 20 == 3 or i < 45 else f"{i},x" for i in range(400)]
     bad = BadRows(1000)
@@ -240,7 +243,7 @@ def test_bad_rows_are_counted_alike_whatever_the_blocks(monkeypatch, block):
     assert bad.total == few + 8
 
 
-def test_a_long_bad_row_is_cut_and_a_file_of_a_folder_named(tmp_path):
+def test_a_long_bad_row_is_shortened_and_its_file_named(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     (tmp_path / "b.csv").write_text("a,b\n1,2\n" + "x" * 500 + "\n")
     bad = BadRows(1)
@@ -248,17 +251,17 @@ def test_a_long_bad_row_is_cut_and_a_file_of_a_folder_named(tmp_path):
     assert bad.to_dict()[0]["first"] == f"b.csv, line 3: '{'x' * 60}…'"
 
 
-def test_past_the_limit_reading_stops():
+def test_reading_stops_beyond_the_limit_of_bad_rows():
     data = b"a,b\n1\n2,3\n4,5,6\n7\n"
     message = (
         r"2 rows cannot be used, and the limit is 1\. too few fields: 1, the first in line 2: '1'; too many fields: 1, "
-        r"the first in line 4: '4,5,6'\. Mend the data, or raise max_bad_rows \(--max-bad-rows\)\."
+        r"the first in line 4: '4,5,6'\. Fix the data or raise max_bad_rows \(--max-bad-rows\)\."
     )
     with pytest.raises(TooManyBadRows, match=message):
         rows(opened(io.BytesIO(data), limit=1))
 
 
-def test_a_tally_keeps_the_first_place_of_each_reason():
+def test_bad_rows_keep_the_first_place_for_each_reason():
     bad = BadRows(5)
     bad.add("no label", 3, "row 4")
     bad.add("no label", 0, "row 9")
@@ -268,7 +271,7 @@ def test_a_tally_keeps_the_first_place_of_each_reason():
         bad.add("no label", 3, "row 8")
 
 
-def test_lines_are_those_of_the_file_whatever_comes_before():
+def test_line_numbers_are_those_of_the_file():
     bad = BadRows(2)
     data = b'a,"b\nc"\n  \n1,"2\n\n3"\n\n71,x\n7\n \n'
     assert len(rows(open_source(io.BytesIO(data), bad=bad))) == 2
@@ -276,18 +279,18 @@ def test_lines_are_those_of_the_file_whatever_comes_before():
 
 
 @pytest.mark.parametrize("header", ["a,a,a", "a, a", "a,a,a.1", "a.1,a,a", "a,a,a.1,a.1", "b,a,b,a"])
-def test_names_that_a_header_repeats_are_numbered_as_in_pandas(header):
+def test_names_that_a_header_repeats_get_the_same_numbers_as_in_pandas(header):
     data = f"{header}\n{header}\n".encode()
     source = opened(io.BytesIO(data))
     assert source.schema.names == list(pd.read_csv(io.BytesIO(data), skipinitialspace=True).columns)
     assert [list(row.values()) for row in rows(source)] == [header.replace(" ", "").split(",")]
 
 
-def test_repeated_names_are_refused_where_they_are_no_header(tmp_path):
+def test_repeated_names_outside_a_header_are_an_error(tmp_path):
     twice = pa.table([["1"], ["2"]], names=["a", "a"])
     pq.write_table(twice, tmp_path / "rows.parquet")
     for data in (tmp_path / "rows.parquet", twice):
-        with pytest.raises(ValueError, match=r"two columns 'a'|Every column needs a name of its own"):
+        with pytest.raises(ValueError, match=r"two columns 'a'|Column names must be unique"):
             opened(data)
 
 
@@ -302,12 +305,12 @@ def test_a_quote_after_a_space_begins_a_quoted_field(monkeypatch, block, delimit
     assert rows(source) == [{"k, 1": str(i), "v": value.strip()} for i, value in enumerate(values)]
 
 
-def test_spaces_that_are_delimiters_are_kept():
+def test_spaces_are_kept_if_they_are_the_delimiter():
     found = rows(opened(io.BytesIO(b'a b c\n1  "x y"\n'), delimiter=" "))
     assert found == [{"a": "1", "b": None, "c": "x y"}]
 
 
-def test_lines_are_counted_whichever_way_they_end():
+def test_line_numbers_do_not_depend_on_the_line_ends():
     for newline in ("\n", "\r\n", "\r"):
         bad = BadRows(1)
         rows(open_source(io.BytesIO('a,b\n1, "2\n3"\n4\n5,6\n'.replace("\n", newline).encode()), bad=bad))
@@ -315,18 +318,19 @@ def test_lines_are_counted_whichever_way_they_end():
 
 
 @pytest.mark.parametrize("block", [16, 61, 1 << 20])
-def test_quotes_inside_fields_that_are_not_quoted(monkeypatch, block):
+def test_quotes_inside_unquoted_fields_are_text(monkeypatch, block):
     monkeypatch.setattr(delimited, "_BLOCK", block)
     data = "a,b\n" + "".join(f'{i}" pipe,{i}\n' if i % 7 == 0 else f'{i},"x\n{i}"\n' for i in range(50))
     found = rows(opened(io.BytesIO(data.encode())))
     assert [row["a"] for row in found] == [f'{i}" pipe' if i % 7 == 0 else str(i) for i in range(50)]
 
 
-def test_a_program_may_end_while_a_file_is_half_read(tmp_path):
+def test_a_program_can_exit_while_a_file_is_half_read(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes(b"a,b\n" + b"1,2\n3\n" * 2**20)
     code = f"""
-from surefair.tables.source import *
+from surefair.tables.bad_rows import BadRows
+from surefair.tables.source import open_source
 tables = open_source({str(path)!r}, bad=BadRows(10**9)).tables(10)
 next(tables)
 """
@@ -356,13 +360,13 @@ BROKEN_CSV = {
     "semicolons": (b"a;b\n1;2\n", r"Pass delimiter=';' \(--delimiter\)"),
     "tabs": (b"a\tb\n1\t2\n", r"Pass delimiter='\\t' \(--delimiter\)"),
     "a column without a name": (b"a, ,b\n1,2,3\n", "Column 2 of rows.csv has no name"),
-    "Parquet": (b"PAR1\x00\xff", "rows.csv holds Parquet data, and CSV is expected"),
+    "Parquet": (b"PAR1\x00\xff", "rows.csv holds Parquet data, but CSV is expected"),
     "gzip": (CUT, "rows.csv holds gzip data"),
 }
 
 
 @pytest.mark.parametrize("case", BROKEN_CSV)
-def test_broken_csv(tmp_path, case):
+def test_broken_csv_is_an_error_that_names_the_file(tmp_path, case):
     data, message = BROKEN_CSV[case]
     path = tmp_path / "rows.csv"
     path.write_bytes(data)
@@ -379,7 +383,7 @@ def test_the_encoding_is_checked_in_every_column(encoding_error_column):
 
 
 OPTIONS = [
-    ({"names": ["a", "b"]}, r"names has 2 column names, and the first row of standard input has 3 fields: '1,2,3'"),
+    ({"names": ["a", "b"]}, r"names has 2 column names, but the first row of standard input has 3 fields: '1,2,3'"),
     ({"names": ["a", "b", "a"]}, "two columns 'a'"),
     ({"names": ["a", "b", " "]}, "Column 3 of standard input has no name"),
     ({"encoding": "utf-7b"}, "Unknown encoding: 'utf-7b'"),
@@ -389,14 +393,14 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("options", "message"), OPTIONS)
-def test_options_that_do_not_fit(options, message):
+def test_options_that_do_not_fit_the_data_are_an_error(options, message):
     with pytest.raises(ValueError, match=message):
         opened(io.BytesIO(b"1,2,3\n4,5,6\n"), **options)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
 @pytest.mark.parametrize("cut", [True, False])
-def test_a_compressed_file_that_is_cut_short_or_no_such_file(tmp_path, suffix, cut):
+def test_a_damaged_compressed_file_is_named(tmp_path, suffix, cut):
     pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstd}[suffix]
     path = tmp_path / f"rows.csv{suffix}"
     path.write_bytes(pack(csv_bytes())[:-20] if cut else csv_bytes())
@@ -406,7 +410,7 @@ def test_a_compressed_file_that_is_cut_short_or_no_such_file(tmp_path, suffix, c
 
 @pytest.mark.parametrize("form", ["parquet", "feather"])
 @pytest.mark.parametrize("damage", ["cut", "other", "tiny", "inside"])
-def test_a_parquet_or_arrow_file_that_is_cut_short_or_no_such_file(tmp_path, form, damage):
+def test_a_damaged_parquet_or_arrow_file_is_named(tmp_path, form, damage):
     path = FORMS[form](tmp_path)
     data = path.read_bytes()
     inside = data[:8] + bytes(byte ^ 0xFF for byte in data[8:600]) + data[600:]
@@ -417,7 +421,7 @@ def test_a_parquet_or_arrow_file_that_is_cut_short_or_no_such_file(tmp_path, for
     assert str(tmp_path) not in str(error.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file_is_named_with_a_suggestion(tmp_path):
     FORMS["csv"](tmp_path)
     with pytest.raises(FileNotFoundError, match=r"There is no file .*row\.csv'\. Did you mean 'rows\.csv'\?"):
         opened(tmp_path / "row.csv")
@@ -426,7 +430,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["csv", "gz", "parquet", "feather", "folder of csv", "folder of parquet"])
-def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch, form):
+def test_a_file_without_permission_is_named(tmp_path, monkeypatch, form):
     path = FORMS[form](tmp_path)
     closed = path if path.is_file() else max(path.glob("part*"))
 
@@ -436,26 +440,26 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch, form):
         return opens(file, *options)
 
     opens = type(path).open
-    monkeypatch.setattr(type(path), "open", refuse)  # the superuser may read whatever its permissions are
-    with pytest.raises(PermissionError, match=rf"You may not read .*{closed.name}'\. Ask its owner"):
+    monkeypatch.setattr(type(path), "open", refuse)  # the superuser can read a file without permission
+    with pytest.raises(PermissionError, match=rf"No permission to read .*{closed.name}'\. Ask its owner"):
         opened(path)
 
 
 @pytest.mark.parametrize("name", ["rows.xlsx", "rows", "rows.parquet.gz", "rows.gz", ".csv"])
-def test_a_suffix_that_is_not_known(tmp_path, name):
+def test_an_unknown_suffix_is_an_error(tmp_path, name):
     (tmp_path / name).write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match=rf"The suffix of '{name}' does not tell .*\.csv, .*\.parquet, .*\.csv\.gz"):
+    with pytest.raises(ValueError, match=rf"The suffix of '{name}' does not say .*\.csv, .*\.parquet, .*\.csv\.gz"):
         opened(tmp_path / name)
 
 
-def test_an_empty_file_of_any_kind(tmp_path):
+def test_an_empty_file_of_any_kind_is_named(tmp_path):
     for name in ("rows.parquet", "rows.feather", "rows.csv.gz"):
         (tmp_path / name).touch()
         with pytest.raises(ValueError, match=f"{name} is empty"):
             opened(tmp_path / name)
 
 
-def test_no_rows(tmp_path):
+def test_data_without_rows_are_an_error(tmp_path):
     pq.write_table(TABLE.slice(0, 0), tmp_path / "rows.parquet")
     for data in (tmp_path / "rows.parquet", TABLE.slice(0, 0), io.BytesIO(b"a,b\n")):
         with pytest.raises(ValueError, match="has columns but no rows"):
@@ -471,10 +475,10 @@ def folder(tmp_path, **contents):
 
 
 FOLDERS = [
-    ({}, "holds no file that can be read"),
-    ({"_hidden": "a"}, "holds no file that can be read"),
+    ({}, "has no file to read"),
+    ({"_hidden": "a"}, "has no file to read"),
     ({"a_csv": "a\n1\n", "b_parquet": {"a": ["1"]}}, "several kinds: a.csv is csv, b.parquet is parquet"),
-    ({"a_csv": "a\n1\n", "b_md": "notes"}, "suffix of 'b.md' does not tell"),
+    ({"a_csv": "a\n1\n", "b_md": "notes"}, "suffix of 'b.md' does not say"),
     ({"a_csv": "a,b\n1,2\n", "b_csv": "a,c\n1,2\n"}, "b.csv has other columns than a.csv: 'c' .* in place of 'b'"),
     ({"a_csv": "a,b\n1,2\n", "b_csv": "a\n1\n"}, "b.csv has other columns than a.csv: nothing in place of 'b'"),
     ({"a_csv": "a,b\n1,2\n", "b_csv": ""}, "b.csv is empty"),
@@ -486,31 +490,31 @@ FOLDERS = [
     ({"aEQ1__a_csv": "a\n1\n"}, "a.csv has two columns 'a', one of them from the name of its folder"),
     ({"aEQ1__a_parquet": {"a": ["1"]}}, "a.parquet has two columns 'a', one of them from the name of its folder"),
     ({"aEQ1__x_csv": "b\n1\n", "cEQ1__y_csv": "b\n1\n"}, "y.csv has other columns than x.csv: 'c' .* in place of 'a'"),
-    ({"a_csv": "a\n1\n", "old__a_csv": "a\n1\n"}, "holds another, 'old'"),
+    ({"a_csv": "a\n1\n", "old__a_csv": "a\n1\n"}, "contains the folder 'old'"),
 ]
 
 
 @pytest.mark.parametrize(("contents", "message"), FOLDERS)
-def test_folders_that_cannot_be_read(tmp_path, contents, message):
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path, contents, message):
     with pytest.raises(ValueError, match=message):
         opened(folder(tmp_path, **contents))
 
 
-def test_a_folder_may_hold_files_without_rows(tmp_path):
+def test_a_folder_may_contain_files_without_rows(tmp_path):
     assert rows(opened(folder(tmp_path, a_csv="a,b\n", b_csv="a,b\n1,2\n", c_csv="a,b\n"))) == [{"a": "1", "b": "2"}]
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "feather", "pandas"])
-def test_columns_that_do_not_exist(tmp_path, form):
+def test_an_unknown_column_is_an_error_with_a_suggestion(tmp_path, form):
     with pytest.raises(
         ValueError, match=r"Unknown column of .*: 'sax'. Did you mean 'sex'\? Known: 'id', 'sex', 'note'"
     ):
         opened(FORMS[form](tmp_path)).tables(5, columns=["id", "sax"])
 
 
-def test_sizes_and_columns_that_make_no_sense():
+def test_a_size_of_0_and_an_empty_list_of_columns_are_errors():
     for options in ({"size": 0}, {"size": 5, "columns": []}):
-        with pytest.raises(ValueError, match=r"needs a row|No column"):
+        with pytest.raises(ValueError, match=r"needs at least one row|columns is empty"):
             opened(TABLE).tables(**options)
 
 
@@ -518,18 +522,18 @@ NO_DATA = [
     ([[1, 2]], "Data must be a file, a folder, '-' or a data frame; received list"),
     (pl.LazyFrame({"a": [1]}), "received LazyFrame.* collect a lazy frame"),
     (pd.DataFrame({0: [1]}), "Column names must be text"),
-    (pd.DataFrame([[1, 2]], columns=["a", "a"]), "Every column needs a name of its own"),
-    (pd.DataFrame({"a": [1, "x"]}), "has no Arrow form .* Give each column one type"),
+    (pd.DataFrame([[1, 2]], columns=["a", "a"]), "Column names must be unique"),
+    (pd.DataFrame({"a": [1, "x"]}), "cannot be converted to Arrow .* Give each column a single type"),
     (io.StringIO("a,b\n1,2\n"), "Open the file with mode 'rb'"),
 ]
 
 
 @pytest.mark.parametrize(("data", "message"), NO_DATA)
-def test_data_of_other_types(data, message):
+def test_data_of_other_types_are_an_error(data, message):
     with pytest.raises(ValueError, match=message):
         opened(data)
 
 
-def test_names_are_for_csv(tmp_path):
-    with pytest.raises(ValueError, match=r"names is for CSV without a header; rows\.parquet names its columns itself"):
+def test_names_are_only_for_csv(tmp_path):
+    with pytest.raises(ValueError, match=r"names is for CSV without a header, but rows\.parquet already names its"):
         opened(FORMS["parquet"](tmp_path), names=["a"])

@@ -1,4 +1,4 @@
-"""What is counted, on rows held out, of the two models of an audit. Evaluations of two parts of the rows add."""
+"""What is counted about the two models of an audit on held-out rows. Evaluations of two parts of the rows add."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefair.classifier import FairClassifier
 from surefair.inference.sources import Tally
-from surefair.rows.arrays import FloatArray
-from surefair.storage.archive import Arrays, prefixed, under
-from surefair.tables.split import Rows
+from surefair.rows import FloatArray, Rows
+from surefair.storage.archive import Arrays, add_prefix, select_prefix
+from surefair.training.model import Model
+
+METHOD = "percentile"
+"""Method of the intervals of an audit."""
 
 
-def tallied(clf: FairClassifier, rows: Rows, sensitive: Sequence[str], sources: Sequence[str]) -> Tally:
-    """Count the decisions of a model on rows."""
-    groups = rows.by_column(sensitive)
-    return clf.tally(rows.X, rows.y, sensitive_features=groups, sources=sources, sample_weight=rows.weight)
+def count_decisions(model: Model, rows: Rows, sources: Sequence[str], n_threads: int) -> Tally:
+    """Count the decisions of a model on rows; groups that only training has seen are known too."""
+    model = model.answer(n_threads)
+    rows = rows if model.groups is None else rows.among(model.groups.joined_with(rows.groups))
+    return Tally.of(model, rows, sources, METHOD, n_threads)
 
 
 class Evaluation(NamedTuple):
@@ -28,10 +31,9 @@ class Evaluation(NamedTuple):
     square: float  # sum of squared weights
 
     @classmethod
-    def of(cls, models: Mapping[str, FairClassifier], rows: Rows, tallies: Sequence[Tally]) -> Evaluation:
-        """Evaluate on some rows, of which the tallies are."""
-        decided = [clf.predict(rows.X) if rows.n else np.zeros(0, dtype=bool) for clf in models.values()]
-        first, second = (decision == rows.y for decision in decided)
+    def of(cls, models: Mapping[str, Model], rows: Rows, tallies: Sequence[Tally]) -> Evaluation:
+        """Evaluate on the rows that the tallies were counted on."""
+        first, second = (_decide(model, rows) == (rows.y > 0.0) for model in models.values())
         right = np.array([[float(rows.weight @ (a & b)) for b in (~second, second)] for a in (~first, first)])
         return cls(dict(zip(models, tallies, strict=True)), right, float(rows.weight @ rows.weight))
 
@@ -43,7 +45,7 @@ class Evaluation(NamedTuple):
     def n(self) -> int:
         """Number of rows."""
         tally = next(iter(self.tallies.values()))
-        return int(tally.of_fit.rows[: tally.groups.sizes[0]].sum())  # each counts once in every column
+        return int(tally.of_fit.rows[: tally.groups.sizes[0]].sum())  # each row counts once in every column
 
     @property
     def groups(self) -> dict[tuple[Any, Any], int]:
@@ -51,21 +53,28 @@ class Evaluation(NamedTuple):
         tally = next(iter(self.tallies.values()))
         return {label: int(rows.sum()) for label, rows in zip(tally.groups.labels, tally.of_fit.rows, strict=True)}
 
-    def constant(self, model: str) -> bool:
+    def is_constant(self, model: str) -> bool:
         """Whether a model decides the same for everyone."""
         return bool((self.tallies[model].of_fit.rows.sum(axis=(0, 1)) == 0.0).any())
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
-        """Take it apart into JSON and arrays."""
+        """Take the evaluation apart into JSON and arrays."""
         meta: dict[str, Any] = {"square": self.square, "tallies": {}}
         arrays: Arrays = {"right": self.right}
         for name, tally in self.tallies.items():
             meta["tallies"][name], parts = tally.pack()
-            arrays |= prefixed(name, parts)
+            arrays |= add_prefix(name, parts)
         return meta, arrays
 
     @classmethod
     def unpack(cls, meta: dict[str, Any], arrays: Arrays) -> Evaluation:
-        """Put it together again."""
-        tallies = {name: Tally.unpack(packed, under(name, arrays)) for name, packed in meta["tallies"].items()}
+        """Rebuild an evaluation from what ``pack`` returned."""
+        tallies = {name: Tally.unpack(packed, select_prefix(name, arrays)) for name, packed in meta["tallies"].items()}
         return cls(tallies, arrays["right"], meta["square"])
+
+
+def _decide(model: Model, rows: Rows) -> Any:
+    """Whether the decision on each row is positive."""
+    fit = model.answer().trained
+    coef, intercept = fit.split(fit.coefficients)
+    return rows.X @ coef[:, 0] + intercept[0] > 0.0

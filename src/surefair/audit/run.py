@@ -1,9 +1,9 @@
-"""From a file to an Audit: one pass, in bounded memory, that can stop and go on.
+"""From a file to an Audit: one pass, in bounded memory, that can be stopped and resumed.
 
 Rows are read in chunks. The first chunk is the warm-up: it settles how columns become features and which labels there
-are, and gives the constraint set D'. Of every chunk some rows are held out; the others are shuffled, and both models
-train on them. Between two chunks the state is small and complete: that is where a checkpoint is written, and where an
-audit that was stopped goes on, to the same bits.
+are, and supplies the constraint set D'. Some rows of every chunk are held out; the others are shuffled, and both models
+train on them. Between two chunks the state is small and complete. That is where a checkpoint is written, and where an
+audit that was stopped resumes, with bit-identical results.
 """
 
 from __future__ import annotations
@@ -13,92 +13,139 @@ import os
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial, reduce
 from importlib.metadata import version
 from operator import add
 from pathlib import Path
-from threading import Lock
 from typing import Any, Self
 
-import narwhals as nw
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from joblib import effective_n_jobs
 
 from surefair import engines
-from surefair.audit import findings
-from surefair.audit.evaluation import Evaluation, tallied
-from surefair.audit.result import Audit, Settings
-from surefair.classifier import FairClassifier, late_groups
+from surefair.audit import checkpoint as checkpoints
+from surefair.audit import findings, shards
+from surefair.audit.checkpoint import Folder
+from surefair.audit.evaluation import Evaluation, count_decisions
+from surefair.audit.result import Audit
+from surefair.audit.settings import Settings
+from surefair.audit.shards import Plan, Shard
+from surefair.classifier import FairClassifier, check_parameters, draw_seed, problem_of
 from surefair.criteria import get_criterion
-from surefair.diagnostics import DependentRows, Diagnostic, SmallConstraintSet, told
-from surefair.inference.interval import SOURCES, Interval, plain
-from surefair.inference.sources import Tally
+from surefair.diagnostics import Diagnostic, dependent_rows
+from surefair.inference.interval import plain
+from surefair.inference.sources import SOURCES, Tally
 from surefair.names import one_of
-from surefair.parallel import shards
-from surefair.parallel.shards import Plan, Shard, learn
-from surefair.storage.archive import Arrays, Damaged, prefixed, read_archive, under, write_archive
-from surefair.storage.checkpoints import pack, unpack
-from surefair.tables.encoder import Features
-from surefair.tables.intake import Intake, columns_to_read, in_order
-from surefair.tables.source import BadRows, Source, open_source
-from surefair.tables.split import FEW, Rows, constraint_rows, hold_out, share_held_out
+from surefair.parallel.shards import merge_models, pack_models, receive
+from surefair.rows import Groups, Names, Rows
+from surefair.storage.archive import Arrays, add_prefix, select_prefix
+from surefair.tables.bad_rows import BadRows
+from surefair.tables.intake import Intake, in_order
+from surefair.tables.source import Source
+from surefair.tables.split import hold_out, share_held_out, side_of
+from surefair.training.constraints import FEW, choose_rows
+from surefair.training.model import Model
 
 CHUNK = 50_000  # rows
-VALUES = 30  # of a column to split by, held out
-LEAST = 50  # rows to train on, below which there is nothing to say
-FIRST_LOOK, APART = 500, 1.4  # training rows before the first look along the stream, and between two, as a factor
+VALUES = 30  # values of a column to split by that must be held out
+LEAST = 50  # rows to train on
+FIRST_LOOK = 500  # training rows before the first look along the stream
+APART = 1.4  # factor between two looks
 PATH_SOURCES = ("total", "training")  # looked at along the stream
 MODELS = ("constrained", "unconstrained")
-SHARD_ROWS, MOST_SHARDS = 1_000_000, 64  # on a cluster, unless told: rows of a shard at least, and shards at most
-SECONDS = 60.0  # between two checkpoints, unless told
-KEPT = 2  # checkpoints
-FORMAT, VERSION = "surefair.audit-checkpoint", 2
-
-ONE_AT_A_TIME = Lock()  # audits of one process: what is warned of is caught for all threads together
-
-Folder = str | os.PathLike[str]
+SHARD_ROWS = 1_000_000  # rows of a shard on a cluster, at least, by default
+MOST_SHARDS = 64  # shards on a cluster by default
+SECONDS = 60.0  # between two checkpoints by default
 
 
 def audit(
     data: Any,
+    *,
     label: str,
     sensitive: str | Sequence[str],
     criterion: str | None = "demographic_parity",
-    *,
+    metrics: str | Sequence[str] = (),
+    margin: float | None = None,
+    positive: str | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    weights: str | None = None,
+    split_by: str | None = None,
+    include_sensitive: bool = False,
+    keep_order: bool = False,
+    names: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    max_bad_rows: int = 100,
+    confidence_level: float = 0.95,
+    loss: str = "log_loss",
+    tolerance: float = 0.0,
+    penalty: float = 1.0,
+    alpha: float = 0.01,
+    n_replicates: int = 200,
+    n_constraint: int | None = None,
+    random_state: int = 0,
+    shard_rows: int | None = None,
     checkpoint: Folder | None = None,
     n_jobs: int | None = None,
     engine: str = "local",
     address: str | None = None,
-    **settings: Any,
 ) -> Audit:
-    """Train a constrained and an unconstrained model on a file, and say how alike they treat groups.
+    """Train a model with a constraint and one without on a file, and measure how differently they treat groups.
 
     Parameters
     ----------
     data : path, "-", file object or data frame
         CSV (also compressed), Parquet or Arrow file, or a folder of such files; "-" is standard input.
     label : str
-        Column of the label, of two values.
+        Column of the label, with two values.
     sensitive : str or sequence of str
         Columns of the groups.
     criterion : str or None
-        What the constrained model is held to.
+        Criterion that constrains the first model.
+    metrics : str or sequence of str
+        Metrics that get a verdict; by default the criterion. All criteria are measured.
+    margin : float, optional
+        Largest acceptable gap; for ratios, the smallest acceptable ratio.
+    positive : str, optional
+        The positive label; by default the second in sorted order.
+    features, drop : sequence of str, optional
+        Columns to learn from (by default all without another role), and columns not to learn from.
+    weights : str, optional
+        Column of sample weights.
+    split_by : str, optional
+        Column whose equal values stay together, in training or in evaluation.
+    include_sensitive : bool
+        Whether models also learn from the sensitive columns.
+    keep_order : bool
+        Whether training takes rows in the order of the data.
+    names : sequence of str, optional
+        Column names of a CSV file without a header.
+    delimiter, encoding : str
+        Delimiter and encoding of a CSV file.
+    max_bad_rows : int
+        Rows that cannot be used; more of them stop the audit.
+    confidence_level, loss, tolerance, penalty, alpha, n_replicates, random_state
+        As in ``FairClassifier``.
+    n_constraint : int, optional
+        Rows in the constraint set; by default 100 for each feature, from 1,000 to 5,000, and at most a fifth of the
+        first rows.
+    shard_rows : int, optional
+        Smallest number of rows in a shard, to read a folder of Parquet files in shards; by default the folder is read
+        as one stream.
     checkpoint : path, optional
-        Folder to keep the state in, once a minute; ``resume`` goes on from there.
+        Folder to save the state in, once a minute; ``resume`` continues from there.
     n_jobs : int, optional
-        Threads; of shards, workers on this machine.
+        Threads; for shards, workers on this machine.
     engine : {"local", "dask", "ray", "spark"}
         Where shards of a folder of Parquet files are read: in processes of this machine, or on a cluster that sees the
-        same files. The result is the same. On the engine local, without ``shard_rows``, the data are one stream.
+        same files. The result is the same.
     address : str, optional
-        Of the cluster; by default the one this process is connected to, or else one on this machine.
-    **settings
-        Everything else: see ``Settings``.
+        Address of the cluster; by default the one that this process is connected to, or else a new one on this machine.
 
     Returns
     -------
@@ -106,6 +153,7 @@ def audit(
 
     Examples
     --------
+    >>> import pandas as pd
     >>> import surefair as sf
     >>> data = sf.datasets.SyntheticDI(seed=0).sample(5_000)
     >>> table = pd.DataFrame(data.X, columns=["x1", "x2"]).assign(label=data.y, group=data.sensitive)
@@ -113,7 +161,13 @@ def audit(
     >>> found.verdict
     'within margin'
     """
-    asked = Settings(label=label, sensitive=sensitive, criterion=criterion, **settings)  # type: ignore[arg-type]
+    asked = Settings.of(
+        label=label, sensitive=sensitive, criterion=criterion, metrics=metrics, margin=margin, positive=positive,
+        features=features, drop=drop, weights=weights, split_by=split_by, include_sensitive=include_sensitive,
+        keep_order=keep_order, names=names, delimiter=delimiter, encoding=encoding, max_bad_rows=max_bad_rows,
+        confidence_level=confidence_level, loss=loss, tolerance=tolerance, penalty=penalty, alpha=alpha,
+        n_replicates=n_replicates, n_constraint=n_constraint, random_state=random_state, shard_rows=shard_rows,
+    )  # fmt: skip
     check_engine(asked, engine, address, checkpoint)
     running = Running.begin(data, asked, checkpoint, in_shards=engine != "local")
     if running.settings.shard_rows is None:
@@ -122,24 +176,24 @@ def audit(
 
 
 def check_engine(settings: Settings, engine: str, address: str | None, checkpoint: Folder | None) -> None:
-    """Refuse what does not go together."""
+    """Refuse combinations that do not work."""
     one_of(engine, engines.ENGINES, "engine")
     if engine == "local" and address is not None:
-        raise ValueError(f"The engine local is on this machine and has no address; received {address!r}.")
+        raise ValueError(f"The engine 'local' is this machine and has no address; received {address!r}. Leave it out.")
     if (engine != "local" or settings.shard_rows is not None) and checkpoint is not None:
         raise ValueError(
-            "An audit in shards keeps no checkpoints: an engine works lost shards out again. Leave out checkpoint "
-            "(--checkpoint), or read the data as one stream: on the engine local, without shard_rows (--shard-rows)."
+            "An audit in shards writes no checkpoints, because an engine repeats lost shards. Leave out checkpoint "
+            "(--checkpoint), or read the data as one stream: use the engine 'local' without shard_rows (--shard-rows)."
         )
 
 
 def resume(checkpoint: Folder, data: Any = None, *, n_jobs: int | None = None) -> Audit:
-    """Go on with an audit from its newest checkpoint.
+    """Resume an audit from its newest checkpoint.
 
     Parameters
     ----------
     checkpoint : path
-        Folder that ``audit`` kept its state in.
+        Folder in which ``audit`` saved its state.
     data : path, "-", file object or data frame, optional
         The same data again; by default the file that the audit began with.
     n_jobs : int, optional
@@ -147,9 +201,12 @@ def resume(checkpoint: Folder, data: Any = None, *, n_jobs: int | None = None) -
     Returns
     -------
     Audit
-        The same as of an audit that was never stopped.
+        The same as if the audit had never been stopped.
     """
-    return Running.restore(checkpoint, data).run(checkpoint=checkpoint, n_jobs=n_jobs)
+    running = Running.restore(checkpoint, data)
+    for note in running.notes:
+        warnings.warn(note, stacklevel=2)
+    return running.run(checkpoint=checkpoint, n_jobs=n_jobs)
 
 
 class Running:
@@ -160,46 +217,52 @@ class Running:
     settings : Settings
     source : Source
     intake : Intake
-        Makes rows of tables; settled on the first chunk.
-    models : dict of str to FairClassifier
+        Turns tables into rows; settled on the first chunk.
+    models : dict of str to Model
     held : Rows or None
         Rows held out for evaluation.
     apart : ndarray
         Sides of the rows of D'.
+    left_out : list of Diagnostic
+        Groups that are too small for the constraint set.
     chunks, shards, trained, set_aside : int
-        Chunks or shards read, rows trained on, and rows not used since they belong with rows of D'.
+        Chunks or shards read, rows trained on, and rows not used because they belong with rows of D'.
     """
 
-    PLAIN = ("files", "chunks", "trained", "set_aside", "path", "complete")  # JSON as they are
+    PLAIN = ("files", "chunks", "trained", "set_aside", "path", "complete")  # written to JSON as they are
 
     def __init__(self, data: Any, settings: Settings, place: str | None, in_shards: bool = False) -> None:
         bad = BadRows(settings.max_bad_rows)
-        more = {} if settings.delimiter is None else {"delimiter": settings.delimiter}
-        self.source: Source = open_source(data, names=settings.names, encoding=settings.encoding, bad=bad, **more)
+        self.source: Source = settings.open(data, bad)
         if in_shards and settings.shard_rows is None:
             rows = -(-(self.source.n_rows or 0) // MOST_SHARDS)
             settings = replace(settings, shard_rows=max(SHARD_ROWS, rows))
-        self.settings, self.place = settings, place  # where the data are found again
-        self.columns = columns_to_read(settings, self.source.schema)
+        self.settings = settings
+        self.place = place  # where the data are found again
+        self.read = settings.to_read(self.source.schema)
         self.files = [] if settings.shard_rows else [file._asdict() for file in self.source.files()]
         self.intake = Intake(settings, bad, self.source.place)
-        self.models: dict[str, FairClassifier] = {}
+        self.models: dict[str, Model] = {}
         self.held: Rows | None = None
         self.apart = np.empty(0)
-        self.chunks = self.shards = self.trained = self.set_aside = 0
+        self.left_out: list[Diagnostic] = []
+        self.chunks = 0
+        self.shards = 0
+        self.trained = 0
+        self.set_aside = 0
         self.path: list[dict[str, Any]] = []
-        self.warned: set[str] = set()
         self.complete = False
+        self.notes: list[str] = []  # about damaged checkpoints
         self.n_jobs = 1
 
-    # -- Beginning, stopping, going on --------------------------------------------------------------------------------
+    # -- Beginning, stopping, resuming --------------------------------------------------------------------------------
 
     @classmethod
     def begin(cls, data: Any, settings: Settings, checkpoint: Folder | None = None, *, in_shards: bool = False) -> Self:
-        """Open the data, to be read as one stream, or in shards that are as long as they should be."""
-        if checkpoint is not None and _kept(checkpoint):
+        """Open the data, to be read as one stream or in shards."""
+        if checkpoint is not None and checkpoints.kept(checkpoint):
             raise ValueError(
-                f"{os.fspath(checkpoint)!r} holds the checkpoint of an audit. Go on with that by surefair resume, or "
+                f"{os.fspath(checkpoint)!r} holds the checkpoint of an audit. Continue it with surefair resume, or "
                 "name another folder."
             )
         place = str(data) if isinstance(data, str | os.PathLike) else None
@@ -207,22 +270,23 @@ class Running:
 
     @classmethod
     def restore(cls, checkpoint: Folder, data: Any = None) -> Self:
-        """Open the data again, with the state of the newest checkpoint that is whole."""
-        meta, arrays = _newest(checkpoint)
+        """Open the data again, with the state of the newest checkpoint that is not damaged."""
+        meta, arrays, notes = checkpoints.read_newest(checkpoint)
         place = meta["place"]
         if data is None and place is None:
-            raise ValueError("This audit was of a data frame or a file object. Pass the same data again.")
+            raise ValueError("This was an audit of a data frame or a file object. Pass the same data again.")
         running = cls(place if data is None else data, Settings(**meta["settings"]), place)
         if place == "-" and not running._is_stream:
             raise ValueError(
-                "This audit was of standard input. Pass the same bytes there again, with --data - or none."
+                "This was an audit of standard input. Pass the same bytes there again, with --data - or without --data."
             )
-        if _contents(running.files) != _contents(meta["files"]):  # of a stream, of its first bytes
+        if _contents(running.files) != _contents(meta["files"]):  # for a stream, of its first bytes
             raise ValueError(
                 f"The data are not those of the checkpoint: {_listed(meta['files'])} then, {_listed(running.files)} "
-                "now. Go on with the same data, or begin afresh."
+                "now. Continue with the same data, or start a new audit."
             )
         running._unpack(meta, arrays)
+        running.notes = notes
         return running
 
     def run(
@@ -235,7 +299,7 @@ class Running:
         progress: Callable[[int], None] = lambda rows: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Audit:
-        """Read to the end, or until told to stop.
+        """Read to the end, or until asked to stop.
 
         Parameters
         ----------
@@ -245,38 +309,36 @@ class Running:
             A checkpoint is written after so many seconds, or after so many rows.
         n_jobs : int, optional
         progress : callable
-            Told the number of rows read, after each chunk.
+            Called with the number of rows read, after each chunk.
         stop : callable
-            Asked after each chunk whether to stop.
+            Called after each chunk; returns whether to stop.
         """
         if checkpoint is not None:
-            Path(checkpoint).mkdir(parents=True, exist_ok=True)
-            for scratch in Path(checkpoint).glob(".[0-9]*.npz.*"):  # of a run that was killed while it wrote
-                scratch.unlink(missing_ok=True)
-        self.n_jobs, last, kept, stopped = effective_n_jobs(n_jobs), time.monotonic(), self.intake.read, False
-        with ONE_AT_A_TIME, warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for number, table in enumerate(self.source.tables(CHUNK, self.columns)):
-                if number == 0:
-                    self.intake.settle(table, self.columns)
-                if number < self.chunks:
-                    continue
-                if stopped:  # and there is more to read
-                    break
-                self._take(table)
-                self.warned |= {told(one.message) for one in caught if isinstance(one.message, Diagnostic)}
-                caught.clear()
-                progress(self.intake.read)
-                stopped = stop()
-                due = time.monotonic() - last > seconds if every is None else self.intake.read - kept >= every
-                if checkpoint is not None and due:
-                    self._save(Path(checkpoint))
-                    last, kept = time.monotonic(), self.intake.read
-            else:
-                self.complete = True
-            if checkpoint is not None and self.chunks:
-                self._save(Path(checkpoint))
-            return self._result()
+            checkpoints.prepare(checkpoint)
+        self.n_jobs = effective_n_jobs(n_jobs)
+        last = time.monotonic()
+        saved = self.intake.read
+        stopped = False
+        for number, table in enumerate(self.source.tables(CHUNK, self.read)):
+            if number == 0:
+                self.intake.settle(table, self.read)
+            if number < self.chunks:
+                continue
+            if stopped:  # and there is more to read
+                break
+            self._take(table)
+            progress(self.intake.read)
+            stopped = stop()
+            due = time.monotonic() - last > seconds if every is None else self.intake.read - saved >= every
+            if checkpoint is not None and due:
+                self._save(checkpoint)
+                last = time.monotonic()
+                saved = self.intake.read
+        else:
+            self.complete = True
+        if checkpoint is not None and self.chunks:
+            self._save(checkpoint)
+        return self._result()
 
     def run_in_shards(
         self,
@@ -294,106 +356,87 @@ class Running:
         engine, address, n_jobs
             As in ``audit``.
         progress : callable
-            Told the number of rows trained on so far or not used, after each shard.
+            Called with the number of rows read so far, after each shard.
         stop : callable
-            Asked after each shard, in both passes, whether to give up.
+            Called after each shard, in both passes; returns whether to give up.
         """
         size = self.settings.shard_rows or SHARD_ROWS
         tasks = [Shard(number, pieces) for number, pieces in enumerate(self.source.shards(size))]
-        with (
-            ONE_AT_A_TIME,
-            warnings.catch_warnings(record=True) as caught,
-            engines.connected(engine, address, n_jobs) as run,
-        ):
-            warnings.simplefilter("always")
-            plan, apart, merged = self._planned(), 0, dict[str, FairClassifier]()
-            self.warned |= {told(one.message) for one in caught if isinstance(one.message, Diagnostic)}
-            for found in _until(stop, run(partial(shards.train, plan), tasks)):
-                shard = shards.trained(plan, found)
-                if not merged:
-                    merged = shard.models
-                elif shard.n_rows:
-                    merged = {name: merged[name].merge(clf) for name, clf in shard.models.items()}
-                self.intake.add(shard.counted)
-                self.trained, self.shards = self.trained + shard.n_rows, self.shards + 1
-                apart += shard.apart
+        with engines.connected(engine, address, n_jobs) as run:
+            plan = self._plan()
+            merged: Mapping[str, Model] | None = None
+            apart = 0
+            for sent in _until(stop, run(partial(shards.train, plan), tasks)):
+                models, counts = receive(sent, plan.models)
+                merged = merge_models(merged, models)
+                self.intake.add(counts["counted"])
+                self.trained += counts["n_rows"]
+                self.shards += 1
+                apart += counts["apart"]
                 progress(self.intake.read)
-            new, begun = (models["constrained"]._census for models in (merged, self.models))
-            if self.settings.criterion is not None and new is not None and begun is not None:
-                self.warned |= {*map(told, late_groups(new.groups, begun.groups))}
-            self.models = merged
-            self.set_aside = apart - merged["constrained"].n_constraint
-            plan = replace(plan, models=shards.packed(merged))
+            assert merged is not None
+            self.models = dict(merged)
+            self.set_aside = apart - self.models["constrained"].problem.n_constraint
+            plan = replace(plan, models=pack_models(self.models))
             parts = _until(stop, run(partial(shards.evaluate, plan), tasks))
-            evaluation = reduce(add, map(shards.evaluated, parts))
+            evaluation = reduce(add, map(shards.read_evaluation, parts))
             self.files = [json.loads(file) for file in run(shards.digest, self.source.paths)]
             self.source.check_unchanged()
             self.complete = True
-            return self._concluded(evaluation, dependent=self.settings.split_by is not None)
+            return self._conclude(evaluation, dependent=self.settings.split_by is not None)
 
-    def _planned(self) -> Plan:
+    def _plan(self) -> Plan:
         """Settle everything on the first rows; workers count these with the others."""
-        intake = self.intake
-        table = next(self.source.tables(CHUNK, self.columns))
-        intake.settle(table, self.columns)
-        rows = intake.rows(table)
+        table = next(self.source.tables(CHUNK, self.read))
+        self.intake.settle(table, self.read)
+        rows = self.intake.rows(table)
         held_out = share_held_out(self.source.n_rows or 0, rows.X.shape[1])
-        self.held = rows.part(rows.side < held_out)
-        self._begin(rows.part(rows.side >= held_out))
-        self.intake = intake.elsewhere(0, self.source.place)
-        return Plan(self.intake, self.columns, CHUNK, held_out, self.apart, shards.packed(self.models))
+        side = side_of(rows, self.settings.random_state)
+        self.held = rows.part(side < held_out)
+        self._begin(rows.part(side >= held_out))
+        self.intake = self.intake.elsewhere(0, self.source.place)
+        packed = pack_models(self.models)
+        return Plan(self.settings, self.intake, self.read, CHUNK, held_out, self.apart, packed)
 
-    def _save(self, folder: Path) -> None:
-        """Write a checkpoint; all but the last few are removed."""
-        try:
-            write_archive(folder / f"{self.chunks:09d}.npz", FORMAT, VERSION, *self._pack())
-        except OSError as error:
-            before = _kept(folder)
-            good = f"The one before, {before[-1].name!r}, is good: make" if before else "There is none before. Make"
-            raise OSError(
-                f"The checkpoint after {self.intake.read:,} rows could not be written to {str(folder)!r}: "
-                f"{error.strerror or error}. {good} room, then go on by surefair resume."
-            ) from error
-        for old in _kept(folder)[:-KEPT]:
-            old.unlink(missing_ok=True)
+    def _save(self, folder: Folder) -> None:
+        checkpoints.write(folder, self.chunks, self.intake.read, *self._pack())
 
     def _pack(self) -> tuple[dict[str, Any], Arrays]:
         """Take the state apart into JSON and arrays."""
         assert self.held is not None
         meta: dict[str, Any] = {name: getattr(self, name) for name in self.PLAIN}
         meta |= {"settings": asdict(self.settings), "place": self.place, "models": {}}
-        meta |= {"warned": sorted(self.warned), "counted": self.intake.pack()}
-        codes, words = zip(*(pd.factorize(column) for column in self.held.groups), strict=True)
-        meta |= {"words": [one.tolist() for one in words]}
-        arrays: Arrays = {"apart": self.apart, "groups": np.stack(codes)}
-        arrays |= {name: getattr(self.held, name) for name in ("X", "y", "weight", "side")}
-        for name, clf in self.models.items():
-            meta["models"][name], parts = pack(clf)
-            arrays |= prefixed(name, parts)
+        meta |= {"left_out": [one.to_dict() for one in self.left_out], "counted": self.intake.pack()}
+        meta |= {"groups": self.held.groups.to_json()}
+        arrays: Arrays = {"apart": self.apart} | add_prefix("held", self.held.pack())
+        for name, model in self.models.items():
+            meta["models"][name], parts = model.pack()
+            arrays |= add_prefix(name, parts)
         return meta, arrays
 
     def _unpack(self, meta: dict[str, Any], arrays: Arrays) -> None:
-        """Put the state together again; features are settled anew when the first chunk is read."""
+        """Rebuild the state; features are settled again when the first chunk is read."""
         for name in self.PLAIN:
             setattr(self, name, meta[name])
-        self.warned = set(meta["warned"])
+        self.left_out = [Diagnostic.from_dict(one) for one in meta["left_out"]]
         self.intake.add(meta["counted"])
         self.apart = arrays["apart"]
-        words = [np.asarray(one, dtype=object) for one in meta["words"]]
-        groups = np.stack([one[code] for one, code in zip(words, arrays["groups"], strict=True)])
-        self.held = Rows(arrays["X"], arrays["y"], groups, arrays["weight"], arrays["side"])
-        self.models = {name: unpack(packed, under(name, arrays)) for name, packed in meta["models"].items()}
+        packed = meta["models"].items()
+        self.models = {name: Model.unpack(one, select_prefix(name, arrays)) for name, one in packed}
+        model = self.models["constrained"]
+        names = Names(model.features, model.labels, Groups.from_json(meta["groups"]))
+        self.held = Rows.unpack(select_prefix("held", arrays), names)
 
     # -- One chunk ----------------------------------------------------------------------------------------------------
 
     def _take(self, table: pa.Table) -> None:
         """Hold out some rows of a chunk, and train on the others."""
         settings = self.settings
-        self.held, rows = hold_out(self.held, self.intake.rows(table))
+        self.held, rows = hold_out(self.held, self.intake.rows(table).trimmed(), settings.random_state)
         if self.chunks == 0:
             rows = self._begin(rows)
         elif settings.split_by is not None:
-            known = np.isin(rows.side, self.apart)
+            known = np.isin(side_of(rows, settings.random_state), self.apart)
             self.set_aside += int(known.sum())
             rows = rows.part(~known)
         if not settings.keep_order:
@@ -403,246 +446,217 @@ class Running:
 
     def _begin(self, rows: Rows) -> Rows:
         """Make both models, give them the constraint set D' out of the first rows, and return the rows to train on."""
-        settings, held = self.settings, self.held
+        settings = self.settings
+        held = self.held
         assert held is not None
-        for name, groups in zip(settings.sensitive, np.concatenate([held.groups, rows.groups], axis=1), strict=True):
-            if len(found := sorted(set(groups.tolist()))) < 2:
-                raise ValueError(
-                    f"The sensitive column {name!r} shows {len(found)} group{''.join(f', {g!r},' for g in found)} in "
-                    f"the first {self.intake.read:,} rows, and two or more are compared. If the data are sorted by it, "
-                    "shuffle them; otherwise name another column."
-                )
-        few = f", or too few values of {settings.split_by!r} to split by" if settings.split_by is not None else ""
-        held_none = held.n == 0 and settings.shard_rows is None  # of very many rows, hardly one is among the first
-        if rows.n < LEAST or held_none or rows.y.all() or not rows.y.any():
-            raise ValueError(
-                f"There are too few rows{few}: {rows.n} to train on and {held.n} held out, of {self.intake.read} read; "
-                f"{LEAST} or more of both labels are needed to train on."
-            )
+        self._check_first(held, rows)
+        side = side_of(rows, settings.random_state)
         criterion = None if settings.criterion is None else get_criterion(settings.criterion)
-        chosen, told = constraint_rows(rows, settings.n_constraint, criterion, settings.sensitive)
-        for name, groups in zip(settings.sensitive, rows.groups[:, chosen], strict=True):
-            if criterion is not None and len(set(groups.tolist())) < 2:
+        chosen, self.left_out = choose_rows(rows, side, settings.n_constraint, criterion)
+        constraint_set = rows.part(chosen).trimmed()
+        for name, levels in constraint_set.groups.levels.items():
+            if criterion is not None and len(levels.values) < 2:
                 raise ValueError(
                     f"There are too few rows for a constraint on {name!r}, of {self.intake.read} read: two groups or "
                     f"more need {FEW} rows in the constraint set that the criterion looks at. Use more rows, raise "
                     "n_constraint (--constraint-rows), merge small groups, or leave the criterion out."
                 )
-        for words in told:
-            warnings.warn(SmallConstraintSet(words), stacklevel=2)
-        self.apart = np.unique(rows.side[chosen])
-        spent = np.isin(rows.side, self.apart) if settings.split_by is not None else chosen
-        n = len(np.unique(held.side))
+        self.apart = np.unique(side[chosen])
+        spent = np.isin(side, self.apart) if settings.split_by is not None else chosen
+        self._check_split(held, bool(spent.all()))
+        self.set_aside += int((spent & ~chosen).sum())
+        names = constraint_set.names
+        for name in MODELS:
+            problem = problem_of(self._classifier(name, constraint_set.n), draw_seed(settings.random_state))
+            self.models[name] = Model.of(problem, names, constraint_set.X.shape[1])
+        self._each(lambda model, n_threads: model.take(constraint_set, n_threads))  # first rows of a stream become D'
+        return rows.part(~spent)
+
+    def _classifier(self, name: str, n_constraint: int) -> FairClassifier:
+        """Return a classifier with the parameters of this model."""
+        settings = self.settings
+        shared = ("loss", "tolerance", "penalty", "alpha", "n_replicates")
+        clf = FairClassifier(
+            settings.criterion if name == "constrained" else None,
+            n_constraint=n_constraint,
+            **{parameter: getattr(settings, parameter) for parameter in shared},
+        )
+        check_parameters(clf)
+        return clf
+
+    def _check_first(self, held: Rows, rows: Rows) -> None:
+        """Refuse first rows that show too few groups, labels or rows."""
+        settings = self.settings
+        first = f"the first {self.intake.read:,} rows"
+        for name, levels in held.groups.joined_with(rows.groups).levels.items():
+            if len(found := levels.values.tolist()) < 2:
+                raise ValueError(
+                    f"The sensitive column {name!r} shows {len(found)} group{''.join(f', {g!r},' for g in found)} in "
+                    f"{first}, and a comparison needs two or more. If the data are sorted by it, shuffle them; "
+                    "otherwise name another column."
+                )
+        held_none = held.n == 0 and settings.shard_rows is None  # with very many rows, hardly one is among the first
+        one_label = (rows.y > 0.0).all() or not (rows.y > 0.0).any()
+        if rows.n < LEAST or held_none or one_label:
+            raise ValueError(
+                f"There are too few rows{self._few_values()}: {rows.n} to train on and {held.n} held out, of "
+                f"{self.intake.read} read. Training needs {LEAST} or more, with both labels."
+            )
+
+    def _check_split(self, held: Rows, all_spent: bool) -> None:
+        """Refuse a split that leaves too few values held out, or no row to train on."""
+        settings = self.settings
+        n = len(np.unique(side_of(held, settings.random_state)))
         if settings.split_by is not None and settings.shard_rows is None and n < VALUES:
             raise ValueError(
-                f"Of {settings.split_by!r}, too few values are held out: {n}, and {VALUES} are needed. Split by a "
-                "column of more values, or by none."
+                f"Too few values of {settings.split_by!r} are held out: {n}, and {VALUES} are needed. Split by a "
+                "column with more values, or by none."
             )
-        if spent.all():
-            raise ValueError(f"There are too few rows{few}: none is left to train on, of {self.intake.read} read.")
-        self.set_aside += int((spent & ~chosen).sum())
-        shared: dict[str, Any] = {
-            name: getattr(settings, name)
-            for name in ("loss", "tolerance", "penalty", "alpha", "n_replicates", "random_state")
-        } | {"n_constraint": int(chosen.sum())}
-        for name in MODELS:
-            self.models[name] = FairClassifier(settings.criterion if name == "constrained" else None, **shared)
-        self._each(
-            partial(learn, rows=rows.part(chosen), sensitive=settings.sensitive)
-        )  # the first rows of a stream become D'
-        return rows.part(~spent)
+        if all_spent:
+            raise ValueError(
+                f"There are too few rows{self._few_values()}: none is left to train on, of {self.intake.read} read."
+            )
+
+    def _few_values(self) -> str:
+        column = self.settings.split_by
+        return "" if column is None else f", or too few values of {column!r} to split by"
 
     def _learn(self, rows: Rows) -> None:
         """Train both models, with looks on the way."""
         done = 0
         while done < rows.n:
             look = _next_look(self.trained)
-            part = rows.part(slice(done, done + look - self.trained))
-            self._each(partial(learn, rows=part, sensitive=self.settings.sensitive))
-            done, self.trained = done + part.n, self.trained + part.n
+            part = rows.part(slice(done, done + look - self.trained)).trimmed()
+            self._each(lambda model, n_threads, part=part: model.take(part, n_threads))
+            done += part.n
+            self.trained += part.n
             if self.trained == look:
-                self._look()
+                self._note(self._count(PATH_SOURCES))
 
-    def _each(self, work: Callable[[FairClassifier], Any]) -> list[Any]:
-        """Do the same with each model, side by side where there are threads for it."""
-        for clf in self.models.values():
-            clf.n_jobs = max(1, self.n_jobs // len(MODELS))
+    def _each(self, work: Callable[..., Model]) -> None:
+        """Replace each model by what the work makes of it, side by side where there are threads for it."""
+        self.models = dict(zip(self.models, self._map(work), strict=True))
+
+    def _map(self, work: Callable[..., Any]) -> list[Any]:
+        """What the work makes of each model."""
+        n_threads = max(1, self.n_jobs // len(MODELS))
         if self.n_jobs == 1:
-            return [work(clf) for clf in self.models.values()]
+            return [work(model, n_threads) for model in self.models.values()]
         with ThreadPoolExecutor(len(MODELS)) as pool:
-            return list(pool.map(work, self.models.values()))
+            return list(pool.map(lambda model: work(model, n_threads), self.models.values()))
 
-    # -- What comes out -----------------------------------------------------------------------------------------------
+    # -- The result ---------------------------------------------------------------------------------------------------
 
-    def _tally(self, clf: FairClassifier, sources: Sequence[str]) -> Tally:
-        """Count the decisions of a model, as it is now, on the rows held out so far."""
-        assert self.held is not None
-        return tallied(clf, self.held, self.settings.sensitive, sources)
-
-    def _interval(self, clf: FairClassifier, tally: Tally, metric: str, source: str) -> Interval:
-        level, (_, positive) = self.settings.confidence_level, self.intake.labels
-        found = clf.tallied_interval(tally, metric=metric, source=source, confidence_level=level)
-        words = f"The positive label is {positive!r}."
-        return replace(found, sentence=found.sentence.replace("The positive label is True.", words))
-
-    def _look(self) -> None:
-        """Count decisions, and note the unfairness of both models along the stream."""
-        self._note(self._each(lambda clf: self._tally(clf, PATH_SOURCES)))
+    def _count(self, sources: Sequence[str]) -> list[Tally]:
+        """Count the decisions of both models, in their present state, on the rows held out so far."""
+        held = self.held
+        assert held is not None
+        return self._map(lambda model, n_threads: count_decisions(model, held, sources, n_threads))
 
     def _note(self, tallies: Iterable[Tally]) -> None:
         """Note the unfairness of both models and its intervals."""
         metric = self.settings.judged[0]
-        for (name, clf), tally in zip(self.models.items(), tallies, strict=True):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # on the way; what counts is the end
-                intervals = [self._interval(clf, tally, metric, source) for source in PATH_SOURCES]
-            for one in intervals:
-                what = {"model": name, "metric": metric, "source": one.source, "rows": self.trained}
+        for (name, model), tally in zip(self.models.items(), tallies, strict=True):
+            for source in PATH_SOURCES:
+                one = findings.ask(model, tally, metric, source, self.settings)
+                what = {"model": name, "metric": metric, "source": source, "rows": self.trained}
                 self.path.append(what | {key: plain(getattr(one, key)) for key in ("estimate", "low", "high")})
 
     def _result(self) -> Audit:
-        """Measure both models on the rows held out, and sum up."""
-        settings, held = self.settings, self.held
+        """Measure both models on the held-out rows, and sum up."""
+        held = self.held
         if held is None:
-            raise ValueError("There is no row in the data.")
-        tallies = self._each(lambda clf: self._tally(clf, tuple(SOURCES)))
-        dependent = settings.split_by is not None and len(np.unique(held.side)) < held.n
-        return self._concluded(Evaluation.of(self.models, held, tallies), dependent)
+            raise ValueError("There is no row in the data. Check that the file was written to its end.")
+        evaluation = Evaluation.of(self.models, held, self._count(tuple(SOURCES)))
+        units = len(np.unique(side_of(held, self.settings.random_state)))
+        return self._conclude(evaluation, dependent=self.settings.split_by is not None and units < held.n)
 
-    def _concluded(self, evaluation: Evaluation, dependent: bool) -> Audit:
-        """Sum up, from what was counted on the rows held out."""
-        settings, features, (_, positive) = self.settings, self.intake.features, self.intake.labels
-        assert features is not None
+    def _conclude(self, evaluation: Evaluation, dependent: bool) -> Audit:
+        """Sum up, from what was counted on the held-out rows."""
+        settings = self.settings
         if settings.shard_rows is None and (not self.path or self.path[-1]["rows"] != self.trained):
             self._note(evaluation.tallies.values())
-        if dependent:
-            words = (
-                f"Rows with the same {settings.split_by!r} are not independent of each other: intervals are too narrow."
-            )
-            self.warned.add(told(DependentRows(f"{words} There is no definite verdict; keep one row of each for one.")))
-        level, (_, right, square) = settings.confidence_level, evaluation
-        models = [
-            findings.model_told(
-                name,
-                clf,
-                [
-                    self._interval(clf, evaluation.tallies[name], metric, source)
-                    for metric in settings.measured
-                    for source in SOURCES
-                ],
-                accuracy,
-                features.names,
-                evaluation.constant(name),
-                dependent,
-                settings,
-            )
-            for (name, clf), accuracy in zip(
-                self.models.items(), findings.accuracies(right, square, level), strict=True
-            )
-        ]
+        common = dependent_rows.check(dependent, settings.split_by)
+        found = [findings.find(name, model, evaluation, common, settings) for name, model in self.models.items()]
+        models = [one.values for one in found]
+        diagnostics = [*self.left_out, *common, *(d for one in found for d in one.diagnostics)]
+        diagnostics += [d for model in self.models.values() for d in model.diagnostics]
         verdict = None
         if settings.margin is not None:
             verdict = findings.overall(one["verdict"] for one in models[0]["verdicts"])
-        groups = self._groups_told(evaluation.groups)
+        groups = self._describe_groups(evaluation.groups)
         rows = {"read": self.intake.read + self.intake.bad.total - self.intake.own_bad, "training": self.trained}
         rows |= {"constraint": sum(one["constraint"] for one in groups if one["column"] == settings.sensitive[0])}
-        software = ("numpy", "numba", "scikit-learn", "pyarrow")
+        files = [file._asdict() for file in self.source.files()] if self._is_stream else self.files
+        data = {"name": self.source.name, "kind": self.source.kind, "files": files}
         return Audit(
-            sentence=findings.sentence(settings, models, positive, verdict, self.complete),
+            sentence=findings.sentence(settings, models, self.intake.labels[1], verdict, self.complete),
             verdict=verdict,
             complete=self.complete,
             settings=settings.to_dict() | {"labels": [*self.intake.labels]},
-            data={"name": self.source.name, "kind": self.source.kind, "files": self._files_read()}
-            | ({"shards": self.shards} if self.shards else {}),
+            data=data | ({"shards": self.shards} if self.shards else {}),
             rows=rows | {"evaluation": evaluation.n, "set_aside": self.set_aside, "bad": self.intake.bad.to_dict()},
-            columns=self._columns_told(features),
+            columns=self._describe_columns(),
             groups=groups,
             models=models,
-            price=findings.price(right, square, level),
+            price=findings.price(evaluation, settings.confidence_level),
             path=self.path,
-            assumptions=findings.assumptions(
-                [*self.warned, *(words for model in models for words in model["warnings"])]
-            ),
+            assumptions=findings.assumptions(diagnostics),
             versions={"surefair": version("surefair"), "python": platform.python_version()}
-            | {name: version(name) for name in software},
+            | {name: version(name) for name in ("numpy", "numba", "scikit-learn", "pyarrow")},
         )
-
-    def _files_read(self) -> list[dict[str, Any]]:
-        """Files with their checksums; of a stream, those of the bytes that passed."""
-        return [file._asdict() for file in self.source.files()] if self._is_stream else self.files
 
     @property
     def _is_stream(self) -> bool:
         return self.source.kind == "csv" and self.source.n_bytes is None
 
-    def _columns_told(self, features: Features) -> list[dict[str, Any]]:
-        """What became of each column."""
-        settings, told = self.settings, []
-        roles = {settings.label: "label", settings.weights: "weights", settings.split_by: "split"}
-        roles |= dict.fromkeys(settings.sensitive, "sensitive")
+    def _describe_columns(self) -> list[dict[str, Any]]:
+        """How each column was used."""
+        encoder = self.intake.encoder
+        assert encoder is not None
+        roles = self.settings.roles()
+        found = []
         for name in self.source.schema.names:
-            column, n, note = features.columns.get(name), 0, features.left_out.get(name, "")
+            column = encoder.columns.get(name)
+            n = 0
+            note = encoder.left_out.get(name, "")
             if column is not None:
-                n, all_of_them = int(features.kept[name].sum()), len(features.kept[name])
-                note = "" if n == all_of_them else f"{all_of_them - n} of {all_of_them} features follow from others"
+                n = int(encoder.kept[name].sum())
+                total = len(encoder.kept[name])
+                note = "" if n == total else f"{total - n} of {total} features follow from others"
             role = roles.get(name) or ("left out" if n == 0 and note else "dropped" if column is None else column.role)
-            told.append({
+            found.append({
                 "name": name, "role": role, "features": n, "missing": self.intake.missing[name],
                 "unseen": self.intake.unseen[name], "note": note,
             })  # fmt: skip
-        return told
-
-    def _groups_told(self, seen: dict[Any, int]) -> list[dict[str, Any]]:
-        """Rows of each group, those that only evaluation rows have included."""
-        known = {}
-        for row in nw.from_native(self.models["constrained"].group_counts_, eager_only=True).rows(named=True):
-            rows = {
-                "training": row["n"] - row["n_constraint"],
-                "constraint": row["n_constraint"],
-                "constrained": row["constrained"],
-            }
-            known[row["column"], row["group"]] = rows
-        nobody = {"training": 0, "constraint": 0, "constrained": False}
-        keys = sorted({*known, *seen}, key=lambda key: (self.settings.sensitive.index(key[0]), in_order(key[1])))
-        return [
-            {"column": key[0], "group": key[1]} | known.get(key, nobody) | {"evaluation": seen.get(key, 0)}
-            for key in keys
-        ]
-
-
-def _kept(folder: Folder) -> list[Path]:
-    """Checkpoints in a folder, the newest last."""
-    return sorted(Path(folder).glob("[0-9]*.npz"))
-
-
-def _newest(folder: Folder) -> tuple[dict[str, Any], Arrays]:
-    """Read the newest checkpoint that is whole."""
-    damaged: list[str] = []
-    for path in reversed(_kept(folder)):
-        try:
-            found = read_archive(path, FORMAT, VERSION)
-        except Damaged as error:
-            damaged.append(str(error))
-            continue
-        for words in damaged:
-            warnings.warn(f"{words} The checkpoint before it, {path.name!r}, is used.", stacklevel=3)
         return found
-    told = f": {' '.join(damaged)}" if damaged else "."
-    raise ValueError(f"There is no checkpoint of an audit to go on from in {os.fspath(folder)!r}{told}")
+
+    def _describe_groups(self, seen: dict[Any, int]) -> list[dict[str, Any]]:
+        """Rows of each group, including groups that only evaluation rows have."""
+        known = self.models["constrained"].group_counts()
+        none = {"n": 0, "n_constraint": 0, "constrained": False}
+        keys = sorted({*known, *seen}, key=lambda key: (self.settings.sensitive.index(key[0]), in_order(key[1])))
+        found = []
+        for key in keys:
+            counts = known.get(key, none)
+            rows = {"training": counts["n"] - counts["n_constraint"], "constraint": counts["n_constraint"]}
+            rows |= {"constrained": counts["constrained"], "evaluation": seen.get(key, 0)}
+            found.append({"column": key[0], "group": key[1]} | rows)
+        return found
 
 
 def _contents(files: list[dict[str, Any]]) -> list[tuple[int, str]]:
-    """Size and checksum of files, which may have got other names."""
+    """Size and checksum of files, whose names may have changed."""
     return [(file["size"], file["sha256"]) for file in files]
 
 
 def _listed(files: list[dict[str, Any]]) -> str:
-    told = [f"{file['name']!r} of {file['size']:,} bytes, SHA-256 {file['sha256'][:12]}…" for file in files[:3]]
-    return ", ".join(told) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    shown = [f"{file['name']!r} of {file['size']:,} bytes, SHA-256 {file['sha256'][:12]}…" for file in files[:3]]
+    return ", ".join(shown) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
 
 
 def _until(stop: Callable[[], bool], results: Iterable[bytes]) -> Iterator[bytes]:
-    """Results, until told to give up."""
+    """Pass results on, until asked to give up."""
     for result in results:
         yield result
         if stop():
@@ -650,7 +664,7 @@ def _until(stop: Callable[[], bool], results: Iterable[bytes]) -> Iterator[bytes
 
 
 def _next_look(trained: int) -> int:
-    """The next number of training rows to look after.
+    """Return the next number of training rows to look after.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The command line: one file per command, found by itself.
+"""The command line: one file per command, which the folder's registry finds.
 
 ``surefair --help`` imports every command for its one line of help, so a command's file imports only click at the top;
 what the command computes with, it imports when it runs.

@@ -1,4 +1,4 @@
-"""``surefair calibrate``: how often intervals contain what they are for, with your data as the population."""
+"""``surefair calibrate``: how often intervals contain the truth, with your data as the population."""
 
 from __future__ import annotations
 
@@ -7,172 +7,146 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from surefair.cli._columns import column_options
+from surefair.cli._training import training_options
+from surefair.cli._work import one_line_errors
+
 if TYPE_CHECKING:
     from surefair.calibration import Calibration
 
-MAX_VALUES = 100
-"""Values that a column of words may have: each becomes a feature."""
-
 
 @click.command("calibrate")
-@click.argument("data", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--dataset", help="Instead of a file: a name that surefair data list shows.")
-@click.option("--label", help="Column of the label; two values, of which the second in sorted order is positive.")
-@click.option("--sensitive", help="Column of the groups.")
-@click.option("--criterion", default="demographic_parity", show_default=True, help="What to enforce; none for nothing.")
-@click.option("--metric", help="What to measure.  [default: the criterion, or demographic_parity]")
-@click.option("--loss", default="log_loss", show_default=True, help="Or squared_error.")
-@click.option("--tolerance", default=0.0, show_default=True, help="Violation of a linear criterion that is allowed.")
-@click.option("--penalty", default=1.0, show_default=True, help="Weight of the penalty, where there is one.")
-@click.option("--alpha", default=1e-4, show_default=True, help="Weight of the ridge.")
-@click.option("--replicates", default=200, show_default=True, type=click.IntRange(min=2), help="Of each fit.")
-@click.option("--constraint-rows", default=1000, show_default=True, type=click.IntRange(min=1), help="Rows set apart.")
+@click.argument("data", required=False)
+@click.option("--dataset", help="Data set to use instead of a file; surefair data list shows their names.")
+@column_options(required=False)
+@training_options(alpha=1e-4)
+@click.option("--metric", help="Metric to measure.  [default: the criterion, or demographic_parity]")
+@click.option(
+    "--constraint-rows", "n_constraint", default=1000, show_default=True, type=click.IntRange(min=1),
+    help="Rows of the constraint set.",
+)  # fmt: skip
 @click.option("--rows", type=click.IntRange(min=2), help="Training rows of each repetition.  [default: as in the data]")
 @click.option(
-    "--evaluation-rows", default=2000, show_default=True, type=click.IntRange(min=1), help="And those held out."
-)
-@click.option("--level", default=0.95, show_default=True, help="Of confidence.")
+    "--evaluation-rows", default=2000, show_default=True, type=click.IntRange(min=1),
+    help="Evaluation rows of each repetition.",
+)  # fmt: skip
 @click.option("--method", default="percentile", show_default=True, help="How replicates become an interval of the gap.")
-@click.option("--coef-method", default="basic", show_default=True, help="And of coefficients.")
-@click.option("--repetitions", default=200, show_default=True, type=click.IntRange(min=2), help="How often.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything.")
+@click.option("--coef-method", default="basic", show_default=True, help="How replicates become one of a coefficient.")
+@click.option(
+    "--repetitions", default=200, show_default=True, type=click.IntRange(min=2), help="Number of repetitions."
+)
 @click.option("--jobs", default=-1, show_default=True, help="Processes; -1 for one on every core.")
 @click.option(
-    "--out",
-    default="calibration",
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
+    "--out", default="calibration", show_default=True, type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the results.",
-)
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+)  # fmt: skip
+@click.option("--quiet", is_flag=True, help="Show no progress bar.")
 def command(
-    data: Path | None,
+    data: str | None,
     dataset: str | None,
-    label: str | None,
-    sensitive: str | None,
+    columns: dict[str, Any],
     criterion: str,
     metric: str | None,
-    loss: str,
-    tolerance: float,
-    penalty: float,
-    alpha: float,
-    replicates: int,
-    constraint_rows: int,
+    confidence_level: float,
+    random_state: int,
     rows: int | None,
     evaluation_rows: int,
-    level: float,
     method: str,
     coef_method: str,
     repetitions: int,
-    seed: int,
     jobs: int,
     out: Path,
     quiet: bool,
+    **params: Any,
 ) -> None:
-    """Try on your own data how often intervals hold what they promise.
+    """Measure on your own data how often intervals contain the truth.
 
-    DATA is a CSV or Parquet file. All its columns but label and sensitive are features; words become indicators. Its
-    rows are taken for the whole population, so that the truth is known: rows are drawn from it again and again, a
-    classifier is fitted to each draw, and its intervals are held against the truth.
+    DATA is read as surefair audit reads it. Its rows are treated as the whole population, so the truth is known: rows
+    are drawn from it many times, a classifier is fitted to each draw, and its intervals are compared with the truth.
+    With --weights, a row of twice the weight is drawn twice as often.
     """
-    from rich.console import Console
-    from rich.table import Table
-
-    from surefair.calibration import calibrate
+    from surefair.calibration import Request, calibrate, calibrate_rows
     from surefair.classifier import FairClassifier
 
     if jobs == 0:
         raise click.UsageError("--jobs is a number of processes, or -1 for one on every core; received 0.")
-    try:
-        X, y, groups = _load(data, dataset, label, sensitive)
-        out.mkdir(parents=True, exist_ok=True)  # before anything is worked out that could not be kept
-        clf = FairClassifier(
-            None if criterion == "none" else criterion, loss, tolerance=tolerance, penalty=penalty, alpha=alpha,
-            n_replicates=replicates, n_constraint=constraint_rows,
-        )  # fmt: skip
-        found = calibrate(
-            clf, X, y, sensitive_features=groups, n_rows=rows, n_evaluation=evaluation_rows, repetitions=repetitions,
-            confidence_level=level, metric=metric, method=method, coef_method=coef_method, random_state=seed,
-            n_jobs=jobs, progress=not quiet,
-        )  # fmt: skip
-    except (ValueError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+    if (data is None) == (dataset is None):
+        raise click.UsageError("Name either a file, or a data set with --dataset.")
+    asked: dict[str, Any] = {
+        "n_rows": rows, "n_evaluation": evaluation_rows, "repetitions": repetitions, "metric": metric,
+        "confidence_level": confidence_level, "method": method, "coef_method": coef_method,
+        "random_state": random_state, "n_jobs": jobs, "progress": not quiet,
+    }  # fmt: skip
+    with one_line_errors():
+        clf = FairClassifier(None if criterion == "none" else criterion, **params)
+        if dataset is not None:
+            X, y, groups = _load(dataset, columns)
+            out.mkdir(parents=True, exist_ok=True)  # before any work whose result could not be saved
+            found = calibrate(clf, X, y, sensitive_features=groups, **asked)
+        else:
+            population = _read(data, columns)
+            out.mkdir(parents=True, exist_ok=True)
+            found = calibrate_rows(clf, population, Request(**asked))
+    _show(found)
+    _keep(found, out)
+
+
+def _load(dataset: str, columns: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Features, labels and groups of a data set."""
+    from surefair.datasets import load
+
+    if columns["label"] or columns["sensitive"]:
+        raise click.UsageError("--label and --sensitive are for a file; a data set has its own.")
+    found = load(dataset)
+    return found.X, found.y, found.sensitive
+
+
+def _read(data: Any, columns: dict[str, Any]) -> Any:
+    """Rows of a file, read and encoded as an audit reads and encodes them."""
+    from surefair.rows import check_some_weight
+    from surefair.tables.intake import Columns, read_all
+
+    if columns["label"] is None or not columns["sensitive"]:
+        raise click.UsageError("Name the columns of the file: --label and --sensitive.")
+    rows, _ = read_all(data, Columns(**columns))
+    rows.groups.check_comparable()
+    check_some_weight(rows.weight, "to draw")
+    return rows
+
+
+def _show(found: Calibration) -> None:
+    """Show the table and the sentence."""
+    from rich.console import Console
+    from rich.table import Table
+
     console = Console()
     measured = found.settings["metric"].replace("_", " ")
     table = Table(
-        title=f"{measured.capitalize()}: coverage of {100.0 * level:g} % intervals",
-        caption="low and high: 95 % limits of the coverage; bias: in standard deviations; spread: by the bootstrap, "
-        "over the true one",
+        title=f"{measured.capitalize()}: coverage of {100.0 * found.settings['confidence_level']:g} % intervals",
+        caption="low and high: 95 % limits of the coverage; bias: in standard deviations; spread: bootstrap standard "
+        "deviation divided by the true one",
     )
-    headings = ("quantity", "source", "coverage", "low", "high", "width", "bias", "spread")
-    for heading in headings:
-        words = heading in ("quantity", "source")
-        if words:
-            table.add_column(heading, overflow="fold", min_width=len("retraining"))
-        else:
-            table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("quantity", "source"):
+        table.add_column(heading, overflow="fold", min_width=len("retraining"))
+    for heading in ("coverage", "low", "high", "width", "bias", "spread"):
+        table.add_column(heading, justify="right", no_wrap=True)
     names = ("coverage", "coverage_low", "coverage_high", "width", "bias", "spread_ratio")
     for row in found.to_dict()["table"]:
         numbers = ("" if row[name] is None else f"{row[name]:.3f}" for name in names)
         table.add_row(row["quantity"], row["source"], *numbers)
     console.print(table)
     console.print(found.sentence, highlight=False)
-    for path in _keep(found, out):
-        console.print(f"Written: {path}", highlight=False, soft_wrap=True)
 
 
-def _load(data: Path | None, dataset: str | None, label: str | None, sensitive: str | None) -> tuple[Any, Any, Any]:
-    """Features, labels and groups of a file or a data set."""
-    if (data is None) == (dataset is None):
-        raise click.UsageError("Name a file, or a data set with --dataset, one of the two.")
-    if dataset is not None:
-        from surefair.datasets import load
+def _keep(found: Calibration, out: Path) -> None:
+    """Write the numbers and the picture, and say where they are."""
+    from rich.console import Console
 
-        if label or sensitive:
-            raise click.UsageError("--label and --sensitive are for a file; a data set has its own.")
-        found = load(dataset)
-        return found.X, found.y, found.sensitive
-    assert data is not None
-    if label is None or sensitive is None:
-        raise click.UsageError("Name the columns of the file: --label and --sensitive.")
-    return _features(_read(data), label, sensitive)
-
-
-def _read(path: Path) -> Any:
-    import pandas as pd
-
-    return pd.read_parquet(path) if path.suffix in (".parquet", ".pq") else pd.read_csv(path)
-
-
-def _features(table: Any, label: str, sensitive: str) -> tuple[Any, Any, Any]:
-    """Split a table into features, labels and groups; words become indicators, the first of each column left out."""
-    import pandas as pd
-
-    if label == sensitive:
-        raise click.UsageError(f"--label and --sensitive are both {label!r}. Name two columns.")
-    if missing := [name for name in (label, sensitive) if name not in table.columns]:
-        columns = ", ".join(map(repr, table.columns))
-        raise click.UsageError(f"There is no column {missing[0]!r} in the file. Its columns: {columns}.")
-    if len(table.columns) == 2:
-        raise click.UsageError("The file has no column besides label and sensitive: there is nothing to learn from.")
-    X = table.drop(columns=[label, sensitive])
-    for name in X.columns:
-        if X[name].isna().any():
-            raise ValueError(f"Column {name!r} has missing values. Fill them in, or drop those rows.")
-        if not pd.api.types.is_numeric_dtype(X[name]) and (n := X[name].nunique()) > MAX_VALUES:
-            raise ValueError(
-                f"Column {name!r} holds words, {n} different ones, and each would become a feature; at most "
-                f"{MAX_VALUES} may. Leave it out, or merge rare values."
-            )
-    words = [name for name in X.columns if not pd.api.types.is_numeric_dtype(X[name])]
-    return pd.get_dummies(X, columns=words, drop_first=True, dtype=float), table[label], table[sensitive]
-
-
-def _keep(found: Calibration, out: Path) -> tuple[Path, Path]:
-    """Write the numbers and the picture, and return where they are."""
     from surefair.plotting import CalibrationDisplay
 
-    numbers, picture = out / "calibration.json", out / "calibration.png"
+    numbers = out / "calibration.json"
+    picture = out / "calibration.png"
     found.to_json(numbers)
     CalibrationDisplay.from_calibration(found).figure_.savefig(picture, dpi=150)
-    return numbers, picture
+    for path in (numbers, picture):
+        Console().print(f"Written: {path}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``surefair merge``: fits of shards, from files, into one."""
+"""``surefair merge``: merge the fits of shards, from files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def command(checkpoints: tuple[Path, ...], out: Path) -> None:
     """Merge the fits of disjoint shards of rows, from files that surefair.save wrote, into one file.
 
-    The fits must be of the same problem: the same parameters, classes, groups and constraint set. Give every shard a
-    random_state of its own.
+    The fits must be of the same problem: the same parameters, classes, groups and constraint set. Give every shard its
+    own random_state.
     """
     if len(checkpoints) < 2:
-        raise click.UsageError(f"Merging takes two files at least; received {checkpoints[0]}.")
+        raise click.UsageError(f"Merging takes two files or more; received {checkpoints[0]}.")
 
-    from surefair.storage.checkpoints import load, save
+    from surefair.classifier import load, save
 
-    merged, name = None, checkpoints[0]
+    merged = None
+    name = checkpoints[0]
     try:
         for name in checkpoints:
             clf = load(name)
@@ -34,4 +35,4 @@ def command(checkpoints: tuple[Path, ...], out: Path) -> None:
     except (OSError, ValueError) as error:
         words = str(error)
         raise click.ClickException(words if str(name) in words else f"{name}: {words}") from error
-    click.echo(f"{len(checkpoints)} fits of {merged.n_rows_:,} rows: {out}")
+    click.echo(f"Merged {len(checkpoints)} fits of {merged.n_rows_:,} rows: {out}")

@@ -1,4 +1,4 @@
-"""``surefair reproduce``: the paper's figures and tables."""
+"""``surefair reproduce``: rerun the paper's figures and tables."""
 
 from __future__ import annotations
 
@@ -15,35 +15,41 @@ KINDS = ("paper", "calibrated")
 @click.command("reproduce")
 @click.argument("names", nargs=-1)
 @click.option(
-    "--preset", type=click.Choice([*KINDS, "both"]), default="both", show_default=True, help="Whose settings."
+    "--preset", type=click.Choice([*KINDS, "both"]), default="both", show_default=True, help="Settings to use."
 )
-@click.option("--repetitions", type=click.IntRange(min=3), help="How often.  [default: as in the paper]")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of everything.")
-@click.option("--jobs", default=-1, show_default=True, help="Processes; -1 for one on every core.")
 @click.option(
-    "--out", default="results", show_default=True, type=click.Path(path_type=Path, file_okay=False), help="Folder."
+    "--repetitions", type=click.IntRange(min=3), help="Repetitions of each experiment.  [default: as in the paper]"
 )
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed.")
+@click.option("--jobs", default=-1, show_default=True, help="Number of processes; -1 for one per core.")
+@click.option(
+    "--out",
+    default="results",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the results.",
+)
+@click.option("--quiet", is_flag=True, help="Hide the progress bar.")
 def command(
     names: tuple[str, ...], preset: str, repetitions: int | None, seed: int, jobs: int, out: Path, quiet: bool
 ) -> None:
-    """Rerun the paper's experiments: NAMES, or all of them.
+    """Rerun the experiments of the paper: those called NAMES, or all of them.
 
-    Each runs as printed (preset paper: its steps, sizes and intervals) and as this package would (preset calibrated).
-    Figures, results.json and RESULTS.md go to the folder. Finished repetitions are kept there, too: a run that was
-    stopped goes on where it was, and the same seed gives the same numbers.
+    The preset paper uses the steps, sizes and intervals of the paper; the preset calibrated uses this package's
+    defaults. Figures, results.json and RESULTS.md go to the folder. It also keeps finished repetitions: if you stop a
+    run, the same command resumes it. The same seed gives the same numbers.
     """
     from rich.console import Console
 
     from surefair.datasets import load
     from surefair.experiments import experiments
-    from surefair.experiments._run import run
-    from surefair.experiments._write import write
+    from surefair.experiments.run import run
+    from surefair.experiments.write import write
     from surefair.names import one_of
     from surefair.progress import progress_bar
 
     if jobs == 0:
-        raise click.UsageError("--jobs is a number of processes, or -1 for one on every core; received 0.")
+        raise click.UsageError("--jobs must be a number of processes, or -1 for one per core; received 0.")
     known = experiments()
     try:
         chosen = [known[one_of(name, tuple(known), "experiment")] for name in dict.fromkeys(names)]
@@ -54,12 +60,14 @@ def command(
         for data in sorted({one.data for one in chosen if not one.data.startswith("synthetic")}):
             load(data)
         out.mkdir(parents=True, exist_ok=True)
-        TemporaryFile(dir=out).close()  # before anything is worked out that could not be kept
+        TemporaryFile(dir=out).close()  # fail before any work is done if the folder cannot be written
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    start, presets = perf_counter(), KINDS if preset == "both" else (preset,)
+    start = perf_counter()
+    presets = KINDS if preset == "both" else (preset,)
     tasks = [(one, kind, repetitions or one.repetitions) for one in chosen for kind in presets]
-    console, found = Console(), []
+    console = Console()
+    found = []
     with progress_bar(console, not quiet) as progress:
         bar = progress.add_task("repetitions", total=sum(times for *_, times in tasks))
         for one, kind, times in tasks:
@@ -71,7 +79,7 @@ def command(
             try:
                 found.append((one, kind, run(one, kind, times, seed, out / "finished", jobs, advance)))
             except KeyboardInterrupt:
-                message = f"Stopped. Finished repetitions are in {out / 'finished'}: run the same command to go on."
+                message = f"Stopped. Finished repetitions are in {out / 'finished'}: run the same command to resume."
                 raise click.ClickException(message) from None
     console.print(_table(found))
     minutes, seconds = divmod(round(perf_counter() - start), 60)
@@ -85,13 +93,13 @@ def command(
 
 
 def _table(found: list[Any]) -> Any:
-    """For each experiment and preset, which claims held."""
+    """Table of the claims of each experiment and preset, and whether they held."""
     from rich.table import Table
 
-    from surefair.experiments._rules import answer
+    from surefair.experiments.rules import answer
 
     table = Table(title="Claims")
-    for heading in ("experiment", "preset", "claim", "whose", "found", "held"):
+    for heading in ("experiment", "preset", "claim", "whose claim", "found", "held"):
         table.add_column(heading, overflow="fold")
     for one, kind, result in found:
         for i, claim in enumerate(result.claims):

@@ -1,7 +1,7 @@
-"""The forms a constraint can take: slabs, or a penalty made of kinked functions. Learners know how to obey them.
+"""The forms that a constraint can have: slabs, or a penalty made of kinked functions. Each has a learner.
 
-A form is data: vectors, or rows of the constraint set D' with weights. It is made once, from D', in the coordinates
-that the learner works in, dense or sparse.
+A form is data: vectors, or rows of the constraint set D' with weights. Training computes it once from D', in the
+learner's coordinates; rows can be dense or sparse.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.special import expit
 
-from surefair.rows.arrays import FloatArray, is_sparse
+from surefair.rows import FloatArray, is_sparse
 
 if TYPE_CHECKING:
     from surefair.criteria._criterion import Rate
 
 
 ROUNDING = 1e-12
-"""A mean is 0 where it is smaller, relative to the mean of absolute values, than rounding could make it."""
+"""A mean counts as 0 if it is smaller than this share of the mean of absolute values: then it is only rounding."""
 
 
 class Members(NamedTuple):
-    """Who belongs to which group, in one or several sensitive columns."""
+    """Which rows belong to which group, in one or several sensitive columns."""
 
     codes: NDArray[np.int64]  # (n, columns)
     sizes: tuple[int, ...]  # groups in each column
@@ -33,8 +33,8 @@ class Members(NamedTuple):
     def centred(self) -> FloatArray:
         """One column per constraint, shape (n, constraints).
 
-        Where a sensitive column has two groups, their code less its mean; otherwise the indicator of each group less
-        its share.
+        A sensitive column with two groups gives one column: the code less its mean. A sensitive column with more groups
+        gives one column per group: the indicator of the group less its share.
         """
         raw = [
             code[:, None] == np.arange(size) if size > 2 else code[:, None]
@@ -50,26 +50,28 @@ class Members(NamedTuple):
 
 
 class Slabs(NamedTuple):
-    """The constraints |x̃ᵀθ| ≤ ε, one for each vector x̃."""
+    """The constraints ``|x̃ᵀθ| ≤ ε``, one for each vector x̃."""
 
     vectors: FloatArray  # (S, D); a vector of zeros constrains nothing
 
     @classmethod
     def on(cls, X: Any, y: FloatArray, members: Members, rates: tuple[Rate, ...]) -> Slabs:
-        """x̃ = mean of z x over the rows looked at: the covariance of group and margin is x̃ᵀθ."""
-        Z, vectors = members.centred(), []
+        """x̃ = mean of z x over the rows that can enter the rate: x̃ᵀθ is the covariance of group and score."""
+        Z = members.centred()
+        vectors = []
         for rate in rates:
             part = np.flatnonzero(rate.looks_at(y))
             share = members.weight[part, None] / members.weight[part].sum()
-            found, size = (X[part].T @ (share * Z[part])).T, (abs(X[part]).T @ (share * abs(Z[part]))).T
-            vectors.append(np.where(abs(found) > ROUNDING * size, found, 0.0))  # noise would constrain like anything
+            found = (X[part].T @ (share * Z[part])).T
+            size = (abs(X[part]).T @ (share * abs(Z[part]))).T
+            vectors.append(np.where(abs(found) > ROUNDING * size, found, 0.0))  # even a tiny vector would constrain
         return cls(np.ascontiguousarray(np.vstack(vectors)))
 
 
 class SquaredPenalty(NamedTuple):
-    """The penalty R₂ Σⱼ gⱼ(θ)² with gⱼ(θ) = Σᵢ wⱼᵢ min(0, rᵢᵀθ): groups' mean margins on the wrong side, compared.
+    """The penalty R₂ Σⱼ gⱼ(θ)² with gⱼ(θ) = Σᵢ wⱼᵢ min(0, rᵢᵀθ): compares the groups' mean scores on the wrong side.
 
-    With a ``sharpness`` τ the kink is rounded: -log(1 + exp(-τm)) / τ stands for min(0, m).
+    With a ``sharpness`` τ the kink is rounded: -log(1 + exp(-τs)) / τ replaces min(0, s).
     """
 
     rows: Any  # rᵢ = yᵢ xᵢ, shape (m, D), dense or sparse
@@ -77,8 +79,9 @@ class SquaredPenalty(NamedTuple):
 
     @classmethod
     def on(cls, X: Any, y: FloatArray, members: Members, rates: tuple[Rate, ...]) -> SquaredPenalty:
-        """wⱼᵢ = zⱼᵢ / n over the n rows that a rate looks at; rows that are all zeros never pull and are left out."""
-        Z, blocks = members.centred(), []
+        """wⱼᵢ = zⱼᵢ / n over the n rows that can enter a rate; rows of zeros have no effect and are left out."""
+        Z = members.centred()
+        blocks = []
         for rate in rates:
             c = members.weight * rate.looks_at(y)
             blocks.append((c[:, None] * Z / c.sum()).T)
@@ -87,7 +90,7 @@ class SquaredPenalty(NamedTuple):
         return cls(_scaled(X[some], y[some]), np.ascontiguousarray(weights[:, some]))
 
     def terms(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Terms gⱼ, and their derivatives (J, L, …), of the values f (L, …) of the kinked functions: here the same."""
+        """Terms gⱼ and their derivatives (J, L, …), from the values f (L, …) of the kinked functions: here f itself."""
         return f, np.broadcast_to(np.eye(len(f)).reshape(len(f), len(f), *[1] * (f.ndim - 1)), (len(f), *f.shape))
 
     def bend(self, f: FloatArray, weights: FloatArray) -> FloatArray:
@@ -96,28 +99,29 @@ class SquaredPenalty(NamedTuple):
 
     @property
     def contrasts(self) -> FloatArray:
-        """None: the kinked functions are the terms."""
+        """Empty: the kinked functions are the terms themselves."""
         return np.zeros((0, 0))
 
 
 class SoftRatePenalty(NamedTuple):
     """The penalty R₂ Σ (ρ_a - ρ_b)² over pairs of groups, with soft rates ρ.
 
-    Where a rate conditions on the decision, its denominator moves with θ. Its soft version lets every row count with
-    its margin on the decided side: soft FDR = Σ over y = -1 of relu(xᵀθ) / Σ relu(xᵀθ), in each group. A group with no
-    row on that side has the soft rate 0, and is not pulled.
+    If a rate conditions on the decision, its denominator changes with θ. Its soft version weighs every row by its score
+    on the decided side: soft FDR = Σ over y = -1 of relu(xᵀθ) / Σ relu(xᵀθ), in each group. A group with no row on that
+    side has the soft rate 0 and gets no gradient.
     """
 
-    rows: Any  # -x for decisions 1, x for decisions 0, so that min(0, rᵢᵀθ) is minus the margin; shape (m, D)
+    rows: Any  # -x for decisions 1, x for decisions 0, so that min(0, rᵢᵀθ) is minus the score; shape (m, D)
     weights: FloatArray  # (2G, m): numerators of all groups, then their denominators
     contrasts: FloatArray  # (J, G): (contrasts @ ρ)² adds up to all pairs of each column
 
     @classmethod
     def on(cls, X: Any, y: FloatArray, members: Members, rates: tuple[Rate, ...]) -> SoftRatePenalty:
-        """Soft rates of every group; all rows of D' count, as the decision is not known beforehand."""
+        """Soft rates of every group; all rows of D' count, because their decisions change with θ."""
         some = np.flatnonzero(_not_zero(X) & (members.weight > 0.0))
         part = (members.weight[:, None] * members.indicators()).T[:, some] / -members.weight.sum()
-        sign, above = [], []
+        sign = []
+        above = []
         for rate in rates:
             (decision,), truths = {d for _, d in rate.denominator}, [t for t, _ in rate.numerator]
             sign.append(np.full(len(some), -1.0 if decision == 1 else 1.0))
@@ -127,7 +131,7 @@ class SoftRatePenalty(NamedTuple):
         return cls(rows, weights, block_diag(*[_all_pairs(members.sizes)] * len(rates)))
 
     def terms(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Terms, and their derivatives (J, L, …), of the values f (L, …) of numerators and denominators."""
+        """Terms and their derivatives (J, L, …), from the values f (L, …) of numerators and denominators."""
         rho, inverse = self._rates(f)
         C = self.contrasts
         return C @ rho, np.concatenate(
@@ -137,11 +141,12 @@ class SoftRatePenalty(NamedTuple):
     def bend(self, f: FloatArray, weights: FloatArray) -> FloatArray:
         """Weighted sum of the terms' second derivatives in f, shape (L, L)."""
         rho, inverse = self._rates(f)
-        mixed, last = np.diag(weights @ self.contrasts * inverse**2), np.diag(rho)
+        mixed = np.diag(weights @ self.contrasts * inverse**2)
+        last = np.diag(rho)
         return np.block([[np.zeros_like(mixed), -mixed], [-mixed, 2.0 * last @ mixed]])
 
     def _rates(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Soft rates, and the inverses of their denominators; 0 where a denominator is."""
+        """Soft rates and the inverses of their denominators; both are 0 if the denominator is 0."""
         above, below = np.split(f, 2)
         inverse = np.divide(1.0, below, out=np.zeros_like(below), where=below > 0.0)
         return above * inverse, inverse
@@ -152,9 +157,9 @@ Form = Slabs | Penalty
 
 
 def kinked(form: Penalty, theta: FloatArray, sharpness: float | None) -> tuple[FloatArray, FloatArray]:
-    """Values Σᵢ wᵢ min(0, rᵢᵀθ) at each column of θ, shape (L, columns), and how far each row is on the wrong side.
+    """Values Σᵢ wᵢ min(0, rᵢᵀθ) at each column of θ, shape (L, columns), and the side of each row, shape (m, columns).
 
-    The latter, shape (m, columns), is the derivative of min(0, m): 0 or 1 at a kink's sides and 0 on it.
+    The side is the derivative of min(0, s) at the score: 1 on the wrong side, 0 on the right side and at the kink.
 
     Examples
     --------
@@ -162,10 +167,10 @@ def kinked(form: Penalty, theta: FloatArray, sharpness: float | None) -> tuple[F
     >>> kinked(form, np.array([[3.0, -1.0]]), None)
     (array([[-3. , -0.5]]), array([[0., 1.], [1., 0.]]))
     """
-    margin = form.rows @ theta
+    score = form.rows @ theta
     if sharpness is None:
-        return form.weights @ np.minimum(0.0, margin), (margin < 0.0).astype(np.float64)
-    return form.weights @ -np.logaddexp(0.0, -sharpness * margin) / sharpness, expit(-sharpness * margin)
+        return form.weights @ np.minimum(0.0, score), (score < 0.0).astype(np.float64)
+    return form.weights @ -np.logaddexp(0.0, -sharpness * score) / sharpness, expit(-sharpness * score)
 
 
 def linearise(form: Penalty, theta: FloatArray, sharpness: float | None) -> tuple[FloatArray, FloatArray]:
@@ -177,10 +182,10 @@ def linearise(form: Penalty, theta: FloatArray, sharpness: float | None) -> tupl
 
 
 def on_grid(A: FloatArray) -> FloatArray:
-    """Round each column (…, rows, columns) to multiples of a power of two, so coarse that sums of rows are exact.
+    """Round each column (…, rows, columns) to multiples of a power of two, coarse enough that sums of rows are exact.
 
-    Which rows pull changes with θ; sums that are exact in any order let a kernel add and remove single rows for ever
-    and still hold, to the last bit, what a fresh sum would give.
+    Which rows enter a sum changes with θ. With sums that are exact in any order, a kernel can add and remove single
+    rows indefinitely and still have, bit for bit, what a new sum would give.
 
     Examples
     --------
@@ -193,12 +198,12 @@ def on_grid(A: FloatArray) -> FloatArray:
 
 
 def grid_for(largest: FloatArray) -> FloatArray:
-    """Power of two on whose multiples sums up to ``largest`` are exact."""
+    """Power of two whose multiples add up exactly as long as sums stay below ``largest``."""
     return np.asarray(2.0 ** (np.ceil(np.log2(np.where(largest > 0.0, largest, 1.0))) - 52))
 
 
 def _all_pairs(sizes: tuple[int, ...]) -> FloatArray:
-    """Matrix C with ‖Cρ‖² = Σ (ρ_a - ρ_b)² over the pairs of groups of each column: Helmert's, scaled.
+    """Matrix C with ‖Cρ‖² = Σ (ρ_a - ρ_b)² over the pairs of groups of each column: a scaled Helmert matrix.
 
     Examples
     --------
@@ -206,10 +211,12 @@ def _all_pairs(sizes: tuple[int, ...]) -> FloatArray:
     array([[ 1., -1.]])
     """
     C = np.zeros((sum(size - 1 for size in sizes), sum(sizes)))
-    row = first = 0
+    row = 0
+    first = 0
     for size in sizes:
         for j in range(1, size):
-            C[row, first : first + j], C[row, first + j] = 1.0, -j
+            C[row, first : first + j] = 1.0
+            C[row, first + j] = -j
             C[row] *= np.sqrt(size / (j * (j + 1)))
             row += 1
         first += size

@@ -1,4 +1,4 @@
-"""Demographic parity (the paper's DI): groups get positive decisions equally often."""
+"""Demographic parity (the paper's DI): all groups get positive decisions equally often."""
 
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import Slabs

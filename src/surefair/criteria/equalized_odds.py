@@ -1,4 +1,4 @@
-"""Equalized odds: groups are wrongly accepted, and wrongly rejected, equally often."""
+"""Equalized odds: false positives and false negatives are equally frequent in all groups."""
 
 from surefair.criteria import false_negative_rate, false_positive_rate
 from surefair.criteria._criterion import Criterion, Rate

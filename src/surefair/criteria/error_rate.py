@@ -1,4 +1,4 @@
-"""Error rate (the paper's DM by overall misclassification): groups are misjudged equally often."""
+"""Error rate (the paper's DM by overall misclassification): wrong decisions are equally frequent in all groups."""
 
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import SquaredPenalty

@@ -1,4 +1,4 @@
-"""False-discovery rate (the paper's DM by FDR): an acceptance is wrong equally often in all groups."""
+"""False-discovery rate (the paper's DM by FDR): positive decisions are wrong equally often in all groups."""
 
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import SoftRatePenalty

@@ -1,4 +1,4 @@
-"""False-negative rate (the paper's DM by FNR): groups are wrongly rejected equally often."""
+"""False-negative rate (the paper's DM by FNR): truly positive rows are rejected equally often in all groups."""
 
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import SquaredPenalty

@@ -1,4 +1,4 @@
-"""False-omission rate (the paper's DM by FOR): a rejection is wrong equally often in all groups."""
+"""False-omission rate (the paper's DM by FOR): negative decisions are wrong equally often in all groups."""
 
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import SoftRatePenalty

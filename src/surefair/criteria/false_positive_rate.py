@@ -1,4 +1,4 @@
-"""False-positive rate (the paper's DM by FPR): groups are wrongly accepted equally often."""
+"""False-positive rate (the paper's DM by FPR): truly negative rows are accepted equally often in all groups."""
 
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import SquaredPenalty

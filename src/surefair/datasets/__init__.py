@@ -1,8 +1,8 @@
 """Data sets, one file each.
 
-Every module of this folder without a leading underscore is a data set: the module's name is its name, and the
-module's ``DATASET`` is its loader, a function that returns a `Dataset`; its ``ABOUT`` says what is known before.
-Adding a data set is adding one file.
+To add a data set, add one module to this folder, named after the data set. It defines ``DATASET``, a function that
+loads the rows and returns a `Dataset`, and ``ABOUT``, the facts that need no loading. Modules without these two names
+are not data sets.
 
 >>> names()
 ('adult', 'compas', 'german', 'synthetic_di', 'synthetic_dm')
@@ -18,9 +18,9 @@ import pkgutil
 from types import ModuleType
 from typing import Any
 
-from surefair.datasets._dataset import About, Dataset
 from surefair.datasets.adult import load_adult
 from surefair.datasets.compas import load_compas
+from surefair.datasets.dataset import About, Dataset
 from surefair.datasets.german import load_german
 from surefair.datasets.synthetic_di import SyntheticDI
 from surefair.datasets.synthetic_dm import SyntheticDM
@@ -41,26 +41,26 @@ __all__ = [
 
 
 def names() -> tuple[str, ...]:
-    """Names of all data sets, sorted.
+    """Return the names of all data sets, sorted.
 
     Examples
     --------
     >>> "adult" in names()
     True
     """
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")))
+    return tuple(_modules())
 
 
 def load(name: str, **options: Any) -> Dataset:
-    """Load a data set by its name.
+    """Load a data set by name.
 
     Parameters
     ----------
     name : str
         One of `names`.
     **options
-        Passed on to the loader of that data set, such as ``folder`` for files or ``n`` and ``seed`` for
-        synthetic rows.
+        Options of that data set's loader, such as ``folder`` for data files, or ``n`` and ``seed`` for synthetic
+        rows.
 
     Returns
     -------
@@ -76,12 +76,12 @@ def load(name: str, **options: Any) -> Dataset:
     Traceback (most recent call last):
     ValueError: Unknown data set: 'adults'. Did you mean 'adult'? Known: 'adult', 'compas', ...
     """
-    dataset: Dataset = _module(name).DATASET(**options)
-    return dataset
+    data: Dataset = _module(name).DATASET(**options)
+    return data
 
 
 def about(name: str) -> About:
-    """What is known of a data set without loading it.
+    """Return facts about a data set without loading it.
 
     Parameters
     ----------
@@ -94,14 +94,22 @@ def about(name: str) -> About:
 
     Examples
     --------
-    >>> known = about("compas")
-    >>> known.rows, known.label, known.files
+    >>> facts = about("compas")
+    >>> facts.rows, facts.label, facts.files
     (5278, 'two_year_recid', ('compas-scores-two-years.csv',))
     """
-    known: About = _module(name).ABOUT
-    return known
+    facts: About = _module(name).ABOUT
+    return facts
 
 
 def _module(name: str) -> ModuleType:
-    """Import the module of a data set."""
-    return importlib.import_module(f"{__name__}.{one_of(name, names(), 'data set')}")
+    """Return the module that defines a data set."""
+    modules = _modules()
+    return modules[one_of(name, modules, "data set")]
+
+
+def _modules() -> dict[str, ModuleType]:
+    """Import every module of this folder, and return those that define a data set, by name."""
+    found = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in found}
+    return {name: module for name, module in modules.items() if hasattr(module, "DATASET") and hasattr(module, "ABOUT")}

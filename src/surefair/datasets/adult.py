@@ -1,7 +1,7 @@
 """Adult: does a person earn more than 50,000 dollars a year? From the 1994 census of the United States.
 
-Becker and Kohavi (1996), UCI Machine Learning Repository, CC BY 4.0. 48,842 rows; the 3,620 with a missing
-value are dropped, 45,222 are left:
+Becker and Kohavi (1996), UCI Machine Learning Repository, CC BY 4.0. The files have 48,842 rows. The loader drops the
+3,620 rows with a missing value and keeps 45,222:
 
 =======  ======  ========  ======
 sex        rows  positive    rate
@@ -18,9 +18,9 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from surefair.datasets._dataset import About, Dataset, standardise
-from surefair.datasets._files import find
-from surefair.rows.arrays import as_column
+from surefair.datasets.dataset import About, Dataset, standardise
+from surefair.datasets.files import find
+from surefair.rows import as_column
 
 NUMBERS = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
 COLUMNS = [
@@ -37,18 +37,18 @@ def load_adult(folder: str | os.PathLike[str] | None = None, encoding: Encoding 
     Parameters
     ----------
     folder : path, optional
-        Folder that holds ``adult.data`` and ``adult.test``. By default the one that ``SUREFAIR_DATA`` names;
-        files it lacks are taken from the cache or fetched.
+        Folder that holds ``adult.data`` and ``adult.test``; by default the folder that ``SUREFAIR_DATA`` names.
+        Missing files come from the cache or are downloaded.
     encoding : {"ordinal", "onehot"}
-        Words become their rank in alphabetical order and all 13 columns are standardised; or words become
-        indicators, the first of each attribute dropped, beside the 6 standardised numbers: 95 columns.
-        With an intercept that is one too many: ``education-num`` numbers the levels of ``education``.
+        "ordinal" replaces each word by its alphabetical rank and standardises all 13 columns. "onehot" gives 95
+        columns: 6 standardised numbers, and an indicator for each word except the first of each attribute. The 95
+        columns and an intercept are linearly dependent, because ``education-num`` numbers the levels of ``education``.
 
     Returns
     -------
     Dataset
-        45,222 rows, those of ``adult.data`` first; labels '<=50K' and '>50K', sensitive 'Female' and 'Male'.
-        Sex is not a feature. ``sensitive_columns`` holds sex and race.
+        45,222 rows, first those of ``adult.data``; labels '<=50K' and '>50K', groups 'Female' and 'Male'. Sex is not
+        a feature. ``sensitive_columns`` holds sex and race.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def load_adult(folder: str | os.PathLike[str] | None = None, encoding: Encoding 
 
 def _read(folder: str | os.PathLike[str] | None) -> pd.DataFrame:
     """Read both files as one table of shape (48842, 15)."""
-    # adult.test begins with a comment and ends each label with a dot.
+    # adult.test begins with a comment line, and its labels end with a dot.
     parts = [
         pd.read_csv(find(name, folder), names=COLUMNS, skiprows=comments, skipinitialspace=True, keep_default_na=False)
         for name, comments in (("adult.data", 0), ("adult.test", 1))
@@ -85,14 +85,14 @@ def _read(folder: str | os.PathLike[str] | None) -> pd.DataFrame:
 
 
 def _ordinal(features: pd.DataFrame) -> pd.DataFrame:
-    """Rank words in alphabetical order, then standardise every column."""
+    """Replace words by their alphabetical rank, then standardise every column."""
     words = features.columns.difference(NUMBERS)
     codes = {word: features[word].astype("category").cat.codes for word in words}
     return standardise(features.assign(**codes).astype("float64")).reset_index(drop=True)
 
 
 def _onehot(features: pd.DataFrame) -> pd.DataFrame:
-    """Standardise numbers; make indicators of words, the first of each attribute dropped."""
+    """Standardise numbers, and make an indicator for each word except the first of each attribute."""
     numbers = standardise(features[NUMBERS])
     words = pd.get_dummies(features.drop(columns=NUMBERS), drop_first=True, dtype="float64")
     return numbers.join(words).reset_index(drop=True)

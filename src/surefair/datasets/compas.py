@@ -1,7 +1,7 @@
 """COMPAS: is a defendant charged again within two years? From Broward County, Florida, 2013 and 2014.
 
-ProPublica (2016), with the rows and the five attributes of Zafar et al. (2017). 7,214 rows; 6,907 with a
-screening date; 6,172 that ProPublica's analysis can use; 5,278 of two races:
+ProPublica (2016), with the rows and the five attributes that Zafar et al. (2017) use. Of 7,214 rows, 6,907 have a
+screening date, ProPublica's analysis uses 6,172 of those, and 5,278 of those belong to two races:
 
 ================  =====  ========  ======
 race               rows  positive    rate
@@ -17,9 +17,9 @@ import os
 
 import pandas as pd
 
-from surefair.datasets._dataset import About, Dataset, standardise
-from surefair.datasets._files import find
-from surefair.rows.arrays import as_column
+from surefair.datasets.dataset import About, Dataset, standardise
+from surefair.datasets.files import find
+from surefair.rows import as_column
 
 STAGES = (
     "days_b_screening_arrest.notna()",
@@ -35,22 +35,22 @@ def load_compas(folder: str | os.PathLike[str] | None = None, race_as_feature: b
     Parameters
     ----------
     folder : path, optional
-        Folder that holds ``compas-scores-two-years.csv``. By default the one that ``SUREFAIR_DATA`` names; a
-        file it lacks is taken from the cache or fetched.
+        Folder that holds ``compas-scores-two-years.csv``; by default the folder that ``SUREFAIR_DATA`` names. A
+        missing file comes from the cache or is downloaded.
     race_as_feature : bool
-        Whether the model may see race, as in Zafar et al.; it is the sensitive attribute either way.
+        Whether race is also a feature, as in Zafar et al. It is the sensitive attribute in both cases.
 
     Returns
     -------
     Dataset
-        5,278 rows; labels 0 and 1, sensitive 'African-American' and 'Caucasian'. Features: the number of
-        priors, standardised, and indicators of age category, race, sex and charge degree. The first indicator
-        of each is dropped, so that the columns stay independent beside an intercept.
-        ``sensitive_columns`` holds race and sex.
+        5,278 rows; labels 0 and 1, groups 'African-American' and 'Caucasian'. Features: the standardised number of
+        priors, and indicators of age category, race, sex and charge degree. Each attribute lacks its first
+        indicator, so that the columns and an intercept are linearly independent. ``sensitive_columns`` holds race
+        and sex.
 
     Examples
     --------
-    The rows kept are those that pass three stages:
+    The loader keeps the rows that pass three stages. The third selects two races:
 
     >>> frame = pd.DataFrame({"race": ["Caucasian", "Hispanic", "African-American"]})
     >>> frame.query(STAGES[2], engine="python")["race"].tolist()

@@ -1,7 +1,7 @@
 """German: is a loan a good risk? From a bank in Germany.
 
-Hofmann (1994), Statlog, UCI Machine Learning Repository, CC BY 4.0. 1,000 rows, none incomplete; bad loans are more
-frequent than among the bank's customers. By the published table of codes:
+Hofmann (1994), Statlog, UCI Machine Learning Repository, CC BY 4.0. 1,000 complete rows, in which bad loans are more
+frequent than they were among the bank's customers. The published table of codes gives:
 
 =======  ====  ========  ======
 sex      rows  positive    rate
@@ -10,10 +10,11 @@ female    310       201   .6484
 male      690       499   .7232
 =======  ====  ========  ======
 
-That table is wrong in places (Grömping 2019, South German credit data): code A92, here all the women, is of married,
-divorced or widowed women and of single men; A94, here men, of single women; and the words for foreign workers are
-swapped. The columns below follow the published table, as the literature does, so that results can be compared: good
-for trying methods, not for conclusions about women and men. Features keep their codes, which are not in doubt.
+That table has errors (Grömping 2019, South German credit data). Code A92, which the table calls women, covers married,
+divorced or widowed women and also single men. Code A94, which it calls men, covers single women. The words for foreign
+workers are swapped. The columns below follow the published table, as the literature does, so that you can compare
+results. Use them to try methods, not to draw conclusions about women and men. The features keep their codes, which
+these errors do not affect.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import os
 
 import pandas as pd
 
-from surefair.datasets._dataset import About, Dataset, standardise
-from surefair.datasets._files import find
-from surefair.rows.arrays import as_column
+from surefair.datasets.dataset import About, Dataset, standardise
+from surefair.datasets.files import find
+from surefair.rows import as_column
 
 NUMBERS = ["duration", "amount", "installment-rate", "residence", "age", "credits", "dependants"]
 COLUMNS = [
@@ -36,7 +37,7 @@ LABEL = {1: "good", 2: "bad"}
 SEX = {"A91": "male", "A92": "female", "A93": "male", "A94": "male", "A95": "female"}
 FOREIGN_WORKER = {"A201": "yes", "A202": "no"}
 YOUNG = 25
-"""Age up to which the literature calls a customer young."""
+"""Highest age at which the literature calls a customer young."""
 
 
 def load_german(folder: str | os.PathLike[str] | None = None) -> Dataset:
@@ -45,16 +46,16 @@ def load_german(folder: str | os.PathLike[str] | None = None) -> Dataset:
     Parameters
     ----------
     folder : path, optional
-        Folder that holds ``german.data``. By default the one that ``SUREFAIR_DATA`` names; a file it lacks is taken
-        from the cache or fetched.
+        Folder that holds ``german.data``; by default the folder that ``SUREFAIR_DATA`` names. A missing file comes
+        from the cache or is downloaded.
 
     Returns
     -------
     Dataset
-        1,000 rows; labels 'bad' and 'good', sensitive 'female' and 'male'. Features: 7 numbers, standardised, and 38
-        indicators of codes, the first of each attribute dropped. Sex and personal status, which share a code, are
-        not features; age and foreign worker are. ``sensitive_columns`` holds sex, age ('above 25', 'up to 25') and
-        foreign worker ('yes', 'no'), as the published table has them.
+        1,000 rows; labels 'bad' and 'good', groups 'female' and 'male'. Features: 7 standardised numbers and 38
+        indicators of codes, without the first code of each attribute. Age and foreign worker are features; sex and
+        personal status, which share a code, are not. ``sensitive_columns`` holds sex, age ('above 25', 'up to 25')
+        and foreign worker ('yes', 'no') as in the published table.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def load_german(folder: str | os.PathLike[str] | None = None) -> Dataset:
         sensitive=as_column(sex, "group"),
         label="credit",
         sensitive_name="sex",
-        description="German credit (UCI Statlog, Hofmann 1994): a good risk; sex by the published table of codes.",
+        description="German credit (UCI Statlog, Hofmann 1994): a good risk; sex follows the published table of codes.",
         sensitive_columns=pd.DataFrame(sensitive),
     )
 

@@ -1,4 +1,4 @@
-"""What engines have in common."""
+"""Functions that the engines share."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from joblib import cpu_count, effective_n_jobs
 
 TIMEOUT = 10.0
-"""Seconds to wait for a cluster."""
+"""Seconds to wait until a cluster answers."""
 
 
 @contextmanager
-def deaf() -> Iterator[None]:
-    """Start processes that do not hear Ctrl-C: a terminal sends it to all of them, and it is for the first alone."""
-    if threading.current_thread() is not threading.main_thread():  # which alone may say what signals do
+def ignore_interrupts() -> Iterator[None]:
+    """Let processes that start inside ignore Ctrl-C: a terminal sends it to all, but only this process handles it."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can set signal handlers
         yield
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -29,8 +29,8 @@ def deaf() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def reach(address: str) -> None:
-    """Raise an OSError, or a ValueError, where nobody answers at an address "host:port", perhaps with a scheme."""
+def check_reachable(address: str) -> None:
+    """Raise an OSError or a ValueError if nothing answers at "host:port" or "scheme://host:port"."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if not host or not port.isdigit():
         raise ValueError("it has no port")
@@ -38,7 +38,7 @@ def reach(address: str) -> None:
 
 
 def n_workers(n_jobs: int | None) -> int:
-    """Workers to start: n_jobs as joblib reads it, and all cores by default.
+    """Return the number of workers to start: n_jobs as joblib reads it, and one for each core by default.
 
     Examples
     --------
@@ -48,28 +48,28 @@ def n_workers(n_jobs: int | None) -> int:
     return int(cpu_count() if n_jobs is None else effective_n_jobs(n_jobs))
 
 
-def needed(module: str, engine: str, packages: str) -> Any:
-    """Import a module of an optional package.
+def import_extra(module: str, engine: str, packages: str) -> Any:
+    """Import a module of an optional package, and say how to install it if it is missing.
 
     Examples
     --------
-    >>> needed("no_such_package", "dask", "dask and distributed")
+    >>> import_extra("no_such_package", "dask", "dask and distributed")
     Traceback (most recent call last):
-    ValueError: The engine 'dask' needs dask and distributed: pip install 'surefair[dask]'.
+    ValueError: The engine 'dask' needs dask and distributed. Run: pip install 'surefair[dask]'.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ValueError(f"The engine {engine!r} needs {packages}: pip install 'surefair[{engine}]'.") from error
+        raise ValueError(f"The engine {engine!r} needs {packages}. Run: pip install 'surefair[{engine}]'.") from error
 
 
-def comes_from(data: Any, modules: tuple[str, ...], names: tuple[str, ...]) -> bool:
-    """Whether the class of data, or one it is made from, has one of these names in one of these packages.
+def is_instance_of(data: Any, modules: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    """Whether the class of data, or a base class, has one of these names in one of these packages.
 
     Examples
     --------
     >>> import collections
-    >>> comes_from(collections.Counter(), ("collections",), ("Counter",))
+    >>> is_instance_of(collections.Counter(), ("collections",), ("Counter",))
     True
     """
     return any(

@@ -1,4 +1,4 @@
-"""Dask: a scheduler's workers; DataFrames, and Bags of Arrow batches."""
+"""Run work on the workers of a Dask scheduler; data sets are DataFrames and Bags of Arrow batches."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from surefair.engines._workers import TIMEOUT, comes_from, deaf, n_workers, needed, reach
+from surefair.engines._workers import (
+    TIMEOUT,
+    check_reachable,
+    ignore_interrupts,
+    import_extra,
+    is_instance_of,
+    n_workers,
+)
 
 
 @contextmanager
 def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
     """Give a client."""
-    distributed = needed("distributed", "dask", "dask and distributed")
+    distributed = _import("distributed")
     if address is None:
         try:
             client = distributed.Client.current()
@@ -22,59 +29,59 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
             yield client
             return
         try:
-            with deaf():
+            with ignore_interrupts():
                 cluster = distributed.LocalCluster(
                     n_workers=n_workers(n_jobs), threads_per_worker=1, processes=True, dashboard_address=":0"
                 )
         except RuntimeError as error:
             raise RuntimeError(
-                f"Dask's workers did not start ({error}). A script that starts them needs its work inside "
-                "`if __name__ == '__main__':`, or a distributed.Client of its own."
+                f"Dask's workers did not start ({error}). In a script, put the work inside "
+                "`if __name__ == '__main__':`, or create a distributed.Client first."
             ) from error
         with cluster, distributed.Client(cluster, set_as_default=False) as client:
             yield client
         return
     try:
-        reach(address)
+        check_reachable(address)
         client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:  # a TimeoutError is an OSError
         raise ConnectionError(
-            f"No Dask scheduler answers at {address!r} ({error}). Start one with `dask scheduler`, or mend the address."
+            f"No Dask scheduler answers at {address!r} ({error}). Start one with `dask scheduler`, or correct "
+            "the address."
         ) from error
     with client:
         yield client
 
 
 def run(connection: Any, work: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-    """Do tasks; results wait on the workers, or on their disks, until they are asked for."""
-    held = _held(connection, work)
-    return _fetched(connection, [connection.submit(_call, held, task, pure=False) for task in tasks])
+    """Call work on each task; results stay in the workers' memory or on their disks until they are fetched."""
+    held = _send(connection, work)
+    return _fetch(connection, [connection.submit(_call, held, task, pure=False) for task in tasks])
 
 
 def owns(data: Any) -> bool:
     """Whether data is a Dask DataFrame or Bag."""
-    return comes_from(data, ("dask", "dask_expr"), ("DataFrame", "Bag"))
+    return is_instance_of(data, ("dask", "dask_expr"), ("DataFrame", "Bag"))
 
 
 def over(data: Any, work: Callable[[int, Any], bytes], n_jobs: int | None) -> Iterator[bytes]:
-    """Work on partitions; without a client in this process, on a cluster that lives as long."""
-    delayed = needed("dask", "dask", "dask and distributed").delayed
+    """Call work on each partition; if this process has no client, start a cluster for the duration."""
+    delayed = _import("dask").delayed
     with connect(None, n_jobs) as client:
-        held = _held(client, work)
+        held = _send(client, work)
         calls = [delayed(_call, pure=False)(held, number, part) for number, part in enumerate(data.to_delayed())]
-        yield from _fetched(client, client.compute(calls))
+        yield from _fetch(client, client.compute(calls))
 
 
-def _held(client: Any, work: Callable[..., Any]) -> Any:
-    """Work as a result of its own: it is sent to each worker once, and made again where a worker was lost."""
-    with needed("dask", "dask", "dask and distributed").config.set(
-        {"distributed.admin.large-graph-warning-threshold": "1 TB"}  # it may hold all rows, which is meant
-    ):
+def _send(client: Any, work: Callable[..., Any]) -> Any:
+    """Make work a result on the cluster, which goes to each worker once and is rebuilt if a worker is lost."""
+    # The work may hold all rows on purpose, so Dask need not warn about its size.
+    with _import("dask").config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
         return client.submit(_itself, work, pure=False)
 
 
-def _fetched(client: Any, futures: list[Any]) -> Iterator[Any]:
-    """Results in order; each is let go once it was handed over."""
+def _fetch(client: Any, futures: list[Any]) -> Iterator[Any]:
+    """Yield results in order, and release each one afterwards."""
     futures.reverse()
     try:
         while futures:
@@ -90,3 +97,7 @@ def _itself(work: Any) -> Any:
 
 def _call(work: Callable[..., Any], *task: Any) -> Any:
     return work(*task)
+
+
+def _import(module: str) -> Any:
+    return import_extra(module, "dask", "dask and distributed")

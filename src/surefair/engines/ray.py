@@ -1,4 +1,4 @@
-"""Ray: tasks on a cluster; Datasets, whose blocks are the partitions."""
+"""Run work on a Ray cluster; data sets are Ray Datasets, and their blocks are the partitions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from surefair.engines._workers import comes_from, deaf, n_workers, needed, reach
+from surefair.engines._workers import check_reachable, ignore_interrupts, import_extra, is_instance_of, n_workers
 
 AHEAD = 4
-"""Tasks under way for each core of the cluster."""
+"""Tasks submitted at a time for each core of the cluster."""
 
 
 @contextmanager
 def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
-    """Give the module ray, connected."""
+    """Connect, and give the module ray."""
     ray = _ray()
     if ray.is_initialized():
         if address is not None and address != ray.get_runtime_context().gcs_address:
@@ -28,15 +28,16 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
         return
     try:
         if address is not None and ":" in address:
-            reach(address)
+            check_reachable(address)
         if address is None:
-            with deaf():
+            with ignore_interrupts():
                 ray.init("local", num_cpus=n_workers(n_jobs), include_dashboard=False, logging_level="error")
         else:
             ray.init(address, logging_level="error")
     except (OSError, RuntimeError, ValueError) as error:
         raise ConnectionError(
-            f"No Ray cluster answers at {address!r} ({error}). Start one with `ray start --head`, or mend the address."
+            f"No Ray cluster answers at {address!r} ({error}). Start one with `ray start --head`, or correct "
+            "the address."
         ) from error
     try:
         yield ray
@@ -45,32 +46,34 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
 
 
 def run(connection: Any, work: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-    """Do tasks, some ahead of the one that is asked for."""
-    return _fetched(connection, work, ((task,) for task in tasks))
+    """Call work on each task, some ahead of the result that is taken."""
+    return _fetch(connection, work, ((task,) for task in tasks))
 
 
 def owns(data: Any) -> bool:
     """Whether data is a Ray Dataset."""
-    return comes_from(data, ("ray.data",), ("Dataset",))
+    return is_instance_of(data, ("ray.data",), ("Dataset",))
 
 
 def over(data: Any, work: Callable[[int, Any], bytes], n_jobs: int | None) -> Iterator[bytes]:
-    """Work on blocks."""
+    """Call work on each block."""
     options = data.context.execution_options
-    before, options.preserve_order = options.preserve_order, True  # otherwise blocks come as they are done
+    before = options.preserve_order
+    options.preserve_order = True  # otherwise blocks come in the order in which they finish
     try:
-        # Blocks as references: the one way in which each has a number that does not depend on who was first, and in
-        # which a block goes from the node that has it to the worker, past this process.
+        # With references, a block's number does not depend on which block finished first, and the block goes straight
+        # from its node to the worker without passing through this process.
         blocks = data.to_arrow_refs()
     finally:
         options.preserve_order = before
-    return _fetched(_ray(), work, enumerate(blocks))
+    return _fetch(_ray(), work, enumerate(blocks))
 
 
-def _fetched(ray: Any, work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Results in order; each reference is dropped once its result was handed over, and the store is then free of it."""
-    # As bytes: arrays that Ray itself unpacks are read-only, and compiled code would be compiled for them once more.
-    held, call = ray.put(ray.cloudpickle.dumps(work)), ray.remote(_call)
+def _fetch(ray: Any, work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Yield results in order, and drop each reference afterwards so that Ray can free the result."""
+    # We send bytes because arrays that Ray unpacks are read-only, for which compiled code would be compiled again.
+    held = ray.put(ray.cloudpickle.dumps(work))
+    call = ray.remote(_call)
     ahead = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
     waiting = (call.remote(held, *task) for task in tasks)
     refs = deque(islice(waiting, ahead))
@@ -84,4 +87,4 @@ def _call(held: bytes, *task: Any) -> Any:
 
 
 def _ray() -> Any:
-    return needed("ray", "ray", "ray[data]")
+    return import_extra("ray", "ray", "ray[data]")

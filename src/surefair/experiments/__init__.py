@@ -1,7 +1,7 @@
 """The paper's figures and tables, one file per kind of experiment.
 
-Every module of this folder without a leading underscore is a kind: its ``EXPERIMENTS`` are experiments, each of which
-knows its data, its repetition, and what to make of many of them. Adding a kind is adding one file.
+A file of this folder that defines ``EXPERIMENTS`` adds a kind. Each experiment knows its data, how to run one
+repetition, and how to turn all repetitions into a result. A new kind is one new file.
 
 >>> sorted(experiments())[:3]
 ['adult_accuracy', 'adult_coefficients', 'adult_log_loss']
@@ -12,15 +12,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from surefair.experiments._experiment import Experiment
+from surefair.experiments.experiment import Experiment
 
 
 def experiments() -> dict[str, Experiment]:
     """All experiments by name, in the order of the paper."""
-    modules = [
-        importlib.import_module(f"{__name__}.{found.name}")
-        for found in pkgutil.iter_modules(__path__)
-        if not found.name.startswith("_")
-    ]
-    found = [one for module in modules for one in module.EXPERIMENTS]
+    modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    found = [one for module in modules for one in getattr(module, "EXPERIMENTS", ())]
     return {one.name: one for one in sorted(found, key=lambda one: one.place)}

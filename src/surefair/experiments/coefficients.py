@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefair.experiments._experiment import Claim, Experiment, Result
-from surefair.experiments._rules import covers, plus, share_error
-from surefair.experiments._study import Study, names_of, shares, trained
+from surefair.experiments.experiment import Claim, Experiment, Result
+from surefair.experiments.rules import covers, plus, share_error
+from surefair.experiments.study import Study, names_of, shares
+from surefair.inference.checks import coefficient_diagnostics
+from surefair.inference.coefficients import coefficient_table
 from surefair.plotting import CoefficientDisplay
-from surefair.rows.arrays import FloatArray
+from surefair.rows import FloatArray
+
+LEVEL = 0.95
 
 
 class Coefficients(NamedTuple):
-    """Coefficients of a fit, and their intervals."""
+    """Coefficients of a fit with their intervals."""
 
     estimate: FloatArray
     low: FloatArray
@@ -25,58 +28,69 @@ class Coefficients(NamedTuple):
 
 
 def repeat(study: Study, repetition: int) -> Coefficients:
-    """Fit to as many rows as there are, drawn with replacement."""
+    """Fit a bootstrap sample as large as the population."""
     rng = np.random.default_rng([study.seed, 6, repetition])
-    clf = study.classifier(random_state=int(rng.integers(2**31)))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        trained(clf, study, study.population.part(rng.integers(0, len(study.population.y), len(study.population.y))))
-        table = clf.coef_interval(method=study.preset.coef_method)
-    estimate, low, high = (table[name].to_numpy() for name in ("estimate", "low", "high"))
-    return Coefficients(estimate, low, high, names_of(caught))
+    model = study.model(int(rng.integers(2**31)))
+    n = study.population.n
+    model = model.take(study.population.part(rng.integers(0, n, n)))
+    method = study.preset.coef_method
+    table = coefficient_table(model.trained, study.features, LEVEL, method)
+    estimate, low, high = (np.array(table[name]) for name in ("estimate", "low", "high"))
+    found = [*model.diagnostics, *coefficient_diagnostics(model, LEVEL, method)]
+    return Coefficients(estimate, low, high, names_of(found))
 
 
 def judge(study: Study, outcomes: Sequence[Coefficients]) -> Result:
-    """One line per coefficient."""
+    """Tabulate the coefficients of the first fit, and count how often intervals contain those of θ*."""
+    R = len(outcomes)
+    rows = _table(study, outcomes[0])
+    n_features = len(study.features)
+    excluded = sum(row["excludes_zero"] for row in rows[:-1])
+    covered = np.array([(one.low <= study.star) & (study.star <= one.high) for one in outcomes])
+    share = float(covered.mean())
+    error = share_error(share, float(covered.mean(axis=1).std(ddof=1) / np.sqrt(R)), R)
+    line = {
+        "repetitions": R,
+        "features": n_features,
+        "exclude_zero": excluded,
+        "covered": share,
+        "covered_error": error,
+        "warned": shares([one.warned for one in outcomes]),
+    }
+    held = covers(share, share - 2.0 * error, share + 2.0 * error)
+    return Result(line, {"coefficients": rows}, [_claim(line, held)], lambda: draw(study, rows))
+
+
+def _table(study: Study, fit: Coefficients) -> list[dict[str, Any]]:
+    """One row per coefficient, largest first and the intercept last."""
     names = [*study.features, "intercept"]
-    fit, covered = outcomes[0], np.array([(one.low <= study.star) & (study.star <= one.high) for one in outcomes])
+    columns = (fit.estimate.tolist(), fit.low.tolist(), fit.high.tolist(), study.star.tolist())
     rows = [
         {
             "feature": name,
-            "estimate": a,
+            "estimate": estimate,
             "low": low,
             "high": high,
             "optimum": star,
             "excludes_zero": bool(low > 0.0 or high < 0.0),
         }
-        for name, a, low, high, star in zip(
-            names, fit.estimate.tolist(), fit.low.tolist(), fit.high.tolist(), study.star.tolist(), strict=True
-        )
+        for name, estimate, low, high, star in zip(names, *columns, strict=True)
     ]
-    rows = [*sorted(rows[:-1], key=lambda row: -abs(row["estimate"])), rows[-1]]
-    significant = sum(row["excludes_zero"] for row in rows[:-1])
-    share, R = float(covered.mean()), len(outcomes)
-    error = share_error(share, float(covered.mean(axis=1).std(ddof=1) / np.sqrt(R)), R)
-    line = {
-        "repetitions": R,
-        "features": len(names) - 1,
-        "exclude_zero": significant,
-        "covered": share,
-        "covered_error": error,
-        "warned": shares([one.warned for one in outcomes]),
-    }
-    claim = Claim(
-        "intervals of level 95 % contain the optimum's coefficients",
-        f"{100.0 * share:.1f} %{plus(100.0 * error)} of all, over repetitions; "
-        f"in one fit, {significant} of {len(names) - 1} features have intervals that exclude 0",
-        covers(share, share - 2.0 * error, share + 2.0 * error),
+    return [*sorted(rows[:-1], key=lambda row: -abs(row["estimate"])), rows[-1]]
+
+
+def _claim(line: dict[str, Any], held: bool | None) -> Claim:
+    return Claim(
+        "95 % intervals contain the coefficients of the optimum",
+        f"{100.0 * line['covered']:.1f} %{plus(100.0 * line['covered_error'])} of all coefficients and repetitions; "
+        f"in one fit, the intervals of {line['exclude_zero']} of {line['features']} features exclude 0",
+        held,
         whose="ours",
     )
-    return Result(line, {"coefficients": rows}, [claim], lambda: draw(study, rows))
 
 
 def draw(study: Study, rows: list[dict[str, Any]]) -> Any:
-    """Forest of the intervals, the largest coefficient first."""
+    """Draw the intervals, largest coefficient first."""
     display = CoefficientDisplay(rows).plot()
     display.ax_.set_title(f"{study.title}, {study.preset.name} preset", fontsize="medium")
     return display.figure_

@@ -1,6 +1,6 @@
 """Counts of group × truth × decision, for the fit and each replicate. Counts of two sets of rows add.
 
-Groups of several sensitive columns are numbered through, and each row counts once in every column.
+Groups of all sensitive columns are numbered together, and each row counts once in every column.
 
 >>> X, theta = np.array([[1.0], [-1.0], [2.0]]), np.array([[1.0, -1.0]])
 >>> counts = count(theta, X, truth=np.array([1, 0, 0]), codes=np.array([[0], [0], [1]]), sizes=(2,))
@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from surefair import kernels
-from surefair.rows.arrays import FloatArray, is_sparse
+from surefair.criteria import Rate
+from surefair.rows import FloatArray, is_sparse
 
 BLOCK = 2**20
-"""Margins of sparse rows that are held in memory at a time."""
+"""Scores of sparse rows that are held in memory at a time."""
 
 
 class Counts(NamedTuple):
-    """Rows of each group, truth and decision: arrays of shape (..., groups, 2, 2). Without sample weights all equal."""
+    """Rows of each group, truth and decision: arrays of shape (..., groups, 2, 2), equal without sample weights."""
 
     rows: FloatArray  # number of rows
     weight: FloatArray  # sum of their weights
@@ -52,7 +53,7 @@ def count(
     Parameters
     ----------
     theta : ndarray of shape (D, R) or (D + 1, R)
-        One column per model; the last of D + 1 rows are intercepts.
+        One column per model; if there are D + 1 rows, the last one holds the intercepts.
     X : ndarray or sparse matrix of shape (n_rows, D)
     truth : ndarray of shape (n_rows,)
         0 or 1.
@@ -63,7 +64,7 @@ def count(
     weight : ndarray of shape (n_rows,), optional
         Sample weights.
     n_threads : int
-        Among which the models are shared out; sparse rows are counted by one.
+        Threads that share the models; sparse rows are counted by one thread.
 
     Returns
     -------
@@ -87,7 +88,7 @@ def count_decisions(
     sizes: tuple[int, ...],
     weight: FloatArray | None = None,
 ) -> Counts:
-    """Count given decisions; arrays of shape (groups, 2, 2).
+    """Count decisions that are given; returns arrays of shape (groups, 2, 2).
 
     Examples
     --------
@@ -99,23 +100,55 @@ def count_decisions(
     return _counts(total.reshape(len(total), sum(sizes), 2, 2))
 
 
+def rates_of(rates: tuple[Rate, ...], counts: Counts) -> FloatArray:
+    """Rates as counted, shape (..., rates, groups)."""
+    return np.stack([rate.of(counts.weight) for rate in rates], axis=-2)
+
+
+def sides(rates: tuple[Rate, ...], counts: Counts) -> tuple[FloatArray, FloatArray]:
+    """Weights, and squared weights, of the rows that count towards each rate and of the others that enter it.
+
+    Both of shape (2, ..., rates, groups).
+    """
+
+    def add_up(table: FloatArray) -> FloatArray:
+        sums = []
+        for rate in rates:
+            others = tuple(cell for cell in rate.denominator if cell not in rate.numerator)
+            sums.append([sum(table[..., t, d] for t, d in cells) for cells in (rate.numerator, others)])
+        return np.moveaxis(np.array(sums, dtype=np.float64), 0, -2)
+
+    return add_up(counts.weight), add_up(counts.square)
+
+
+def effective_sides(rates: tuple[Rate, ...], counts: Counts) -> FloatArray:
+    """Rows that count towards each rate, and the others that enter it, as many as their weights are worth (Kish).
+
+    Shape (2, rates, groups); without sample weights these are the numbers of rows.
+    """
+    C, Q = sides(rates, counts)
+    total = C.sum(axis=0)
+    squares = Q.sum(axis=0)
+    return np.asarray(np.divide(C * total, squares, out=np.zeros_like(C), where=squares > 0.0))
+
+
 def _numbered(codes: NDArray[np.integer], sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Group of each row in each column, numbered through all columns."""
+    """Group of each row in each column, with the groups of all columns numbered together."""
     return np.asarray(codes + np.cumsum([0, *sizes[:-1]]), dtype=np.int64)
 
 
 def _kinds(weight: FloatArray | None) -> tuple[FloatArray, ...]:
-    """What is added up besides the number of rows."""
+    """What to add up besides the number of rows."""
     return () if weight is None else (weight, weight**2)
 
 
 def _counts(tables: FloatArray) -> Counts:
-    """Counts of tables (kinds, ...): all the same where there are no weights."""
+    """Make counts from tables (kinds, ...); without weights all three are the same."""
     return Counts(*tables) if len(tables) == 3 else Counts(*tables, *tables, *tables)
 
 
 def _total(cell: NDArray[np.int64], kinds: tuple[FloatArray, ...], n_cells: int) -> FloatArray:
-    """Rows of each cell, and sums of each kind of weight, added in the order of the rows: (1 + kinds, cells)."""
+    """Count the rows of each cell and add up each kind of weight, in the order of the rows: (1 + kinds, cells)."""
     weights = (None, *(np.repeat(kind, cell.shape[1]) for kind in kinds))
     return np.array([np.bincount(cell.ravel(), w, minlength=n_cells) for w in weights], dtype=np.float64)
 
@@ -128,9 +161,9 @@ def _add_dense(
     n_cells: int,
     n_threads: int,
 ) -> FloatArray:
-    """Of the rows with positive decisions what ``_total`` is of all: (1 + kinds, cells, R).
+    """Do what ``_total`` does, for the rows with positive decisions: (1 + kinds, cells, R).
 
-    Weights are added in the same order, so that the difference is 0 where no other row is, and never less.
+    Weights are added in the same order, so that the difference from the total is exactly 0 where no other row is.
     """
     D, R = theta.shape
     models = np.zeros((R + -R % kernels.BLOCK, D + -D % kernels.BLOCK))
@@ -145,7 +178,7 @@ def _add_dense(
 def _add_sparse(
     X: Any, theta: FloatArray, cell: NDArray[np.int64], kinds: tuple[FloatArray, ...], n_cells: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Both of a sparse matrix, some rows at a time; a first model that accepts everyone gives the total."""
+    """Count sparse rows, some at a time; a first model that accepts everyone gives the total."""
     X, (n, C), D = X.tocsr(), cell.shape, X.shape[1]
     both = np.zeros((1 + len(kinds), n_cells, 1 + theta.shape[1]))
     step = max(1, BLOCK // both.shape[2])

@@ -1,4 +1,4 @@
-"""What every learner is told, whatever its algorithm."""
+"""Settings that every learner has, and how learners pass arrays to kernels."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from surefair import kernels
-from surefair.learners.multipliers import Multipliers
+from surefair.learners.multipliers import LAWS, Multipliers
 from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import Loss
-from surefair.rows.arrays import FloatArray, is_sparse
+from surefair.rows import FloatArray, is_sparse
 
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """The problem, in the coordinates the learner works in, and how to step.
+    """The problem in the learner's coordinates, and the steps to take.
 
     Attributes
     ----------
@@ -24,24 +24,24 @@ class Settings:
     alpha : float
         κ of the ridge κ‖θ‖²/2.
     tolerance : float
-        ε of a slab.
+        ε of the slabs.
     penalty : float
-        R₂ of a penalty.
+        R₂ of the penalty.
     sharpness : float or None
-        τ of a penalty with rounded kinks; None for kinks.
+        τ of a penalty with rounded kinks; None for sharp kinks.
     schedule : PolynomialDecay
         Step sizes η_k.
     multipliers : Multipliers
-        Weights V of the replicates.
+        Weights V of the rows in replicates.
     start : ndarray of shape (D,)
         Where the fit and all replicates begin.
     robust : bool
-        Step for step as in the paper where false. Where true, steps that a stiff row, ridge or penalty would overshoot
-        are shortened as an implicit step shortens them: the step η becomes η / (1 + η (h‖x‖² + κ)), and the penalty
-        step is exactly implicit. The h is the curvature of a parabola above the loss that touches it at the row's
-        margin at the start: the same for both labels, so that what is shortened still averages out.
+        If false, learners take the paper's explicit steps. If true, they shorten steps that would overshoot because of
+        a stiff row, ridge or penalty, as an implicit step would: the step η becomes η / (1 + η (h‖x‖² + κ)), and the
+        penalty step is exactly implicit. Here h is the curvature of a parabola above the loss that touches it at the
+        score of the row at the start. It is the same for both labels, so shortened steps still average out.
     dtype : {"float64", "float32"}
-        Numbers that a learner under slabs keeps of dense rows; others keep double precision.
+        Precision of dual averaging on dense rows; other learners use double precision.
     """
 
     loss: Loss
@@ -56,31 +56,46 @@ class Settings:
     dtype: str = "float64"
 
     def stiffness(self, X: Any) -> FloatArray:
-        """How much each row shortens its step: h‖x‖² + κ, or 0 for explicit steps; shape (n,)."""
+        """How much each row shortens its step: h‖x‖² + κ, or 0 with explicit steps; shape (n,)."""
         out = np.zeros(X.shape[0])
         if self.robust and is_sparse(X):
-            rows = X.indptr, X.indices, X.data
-            kernels.stiffness_sparse(*rows, self.loss.code, self.alpha, self.start, out)
+            kernels.stiffness_sparse(X.indptr, X.indices, X.data, self.loss.code, self.alpha, self.start, out)
         elif self.robust:
             kernels.stiffness(np.ascontiguousarray(X), self.loss.code, self.alpha, self.start, out)
         return out
 
     def damped(self, step: FloatArray, x: FloatArray) -> FloatArray:
-        """Steps ηV as they are taken at the row x."""
+        """Steps ηV, shortened by the stiffness of the row x."""
         stiffness = self.loss.majorant(x @ self.start) * (x @ x) + self.alpha if self.robust else 0.0
         return np.asarray(step / (1.0 + stiffness * step))
 
     @property
     def effective_penalty(self) -> float:
-        """R₂ as the learner's coordinates see it."""
+        """R₂ times the number of times that the loss counts a penalty."""
         return self.penalty * self.loss.penalty_factor
+
+    def batch(self, X: Any, y: FloatArray, weight: FloatArray | float, k: int, dtype: str = "float64") -> Any:
+        """Return the rows after the first k as kernels take them: a ``kernels.Batch`` or ``kernels.SparseBatch``."""
+        steps = self.schedule.steps(k + 1, len(y)) * weight
+        labels = np.asarray(y, dtype=dtype)
+        eta = np.asarray(steps, dtype=dtype)
+        stiff = np.asarray(self.stiffness(X), dtype=dtype)
+        if is_sparse(X):
+            return kernels.SparseBatch(X.indptr, X.indices, X.data, labels, eta, stiff, k)
+        return kernels.Batch(np.ascontiguousarray(X, dtype=dtype), labels, eta, stiff, k)
+
+    def objective(self, dtype: str = "float64") -> kernels.Objective:
+        """Return loss, ridge and multipliers as kernels take them."""
+        alpha = np.dtype(dtype).type(self.alpha)
+        law = LAWS[self.multipliers.law]
+        return kernels.Objective(self.loss.code, alpha, law, np.uint64(self.multipliers.seed))
 
 
 def own(arrays: tuple[FloatArray, ...], reuse: bool) -> tuple[FloatArray, ...]:
-    """Arrays of a state that a kernel may overwrite: copies, or themselves where they are not needed any more.
+    """Arrays of a state that a kernel may overwrite: the arrays themselves with ``reuse``, otherwise copies.
 
-    The first two, (features, columns) of one type, lie side by side feature by feature: of rows that touch few of them,
-    half as many places in memory have to be fetched.
+    If the first two arrays, (features, columns), have the same type, they are interleaved by feature. A sparse row then
+    fetches half as many places in memory.
     """
     w, U, *rest = arrays
     if w.dtype != U.dtype:

@@ -1,4 +1,4 @@
-"""Dual averaging under slabs, Θ = {|x̃_sᵀθ| ≤ ε for all s} (the paper's Algorithms 1 and 2 for DI, there with one).
+"""Dual averaging under slabs, Θ = {|x̃_sᵀθ| ≤ ε for all s} (the paper's Algorithms 1 and 2 for DI, with one slab).
 
 For row k = 1, 2, … and each replicate b, with W_k = (x_k, y_k) and V = 1 for the fit itself:
 
@@ -6,20 +6,21 @@ For row k = 1, 2, … and each replicate b, with W_k = (x_k, y_k) and V = 1 for 
     s_k = s_{k-1} + η_k V_k^b ∇L(θ_k; W_k)            ∇L = ℓ'(θᵀx, y) x + κθ
     θ̄_k = ((k-1) θ̄_{k-1} + θ_k) / k
 
-With one slab Π_Θ is closed form: Π_Θ(p) = p - c x̃ with c = (x̃ᵀp ∓ ε) / ‖x̃‖² where |x̃ᵀp| > ε, else c = 0. With
-several, only the part of p in their span moves: with Q an orthonormal basis of it (r rows), Π_Θ(p) = p - Qᵀc, where
-c is what the r numbers Qp have to give up to reach the slabs, seen in that basis.
+With one slab the projection has a closed form: Π_Θ(p) = p - c x̃ with c = (x̃ᵀp ∓ ε) / ‖x̃‖² if |x̃ᵀp| > ε, else c = 0.
+With several slabs only the part of p in their span moves: with Q an orthonormal basis of the span (r rows), Π_Θ(p) =
+p - Qᵀc, where c is what has to be subtracted from the r numbers Qp to reach the slabs, in that basis.
 
-The lazy form of the kernel. Write p = -s = a w + Qᵀβ, so that a row changes w by a multiple of x alone:
+The kernel uses a lazy form. Write p = -s = a w + Qᵀβ, so that a row changes w only by a multiple of x:
 
     a ← (1 - ηVκ) a,    β ← (1 - ηVκ) β + ηVκ c,    w ← w - δ x    with δ = ηVℓ' / a (the new a).
 
 The sum of the iterates needs Σ a_k w_k. With A_k = a_1 + … + a_k, summation by parts gives
 Σ_{j≤k} a_j w_j = A_k w_{k+1} + U with U = Σ_{j≤k} A_j δ_j x_j, and the rest is QᵀC with C = Σ (β_j - c_j).
 
-In single precision, U stays in double precision and grows only where the form is folded, every 256 rows; what it has
-gained since waits in the scalars. There, too, is what a owes: near 1 it is too coarse for one step's ηVκ. And a dual
-point outside the slabs, which may go far, is kept apart: w = Π_Θ(p) and Qᵀβ = p - Π_Θ(p) after a fold.
+With ``dtype="float32"`` U stays in double precision and grows only when the form is folded, every 256 rows; the
+scalars hold what it has gained since. They also hold the rounding error of a, because a number near 1 is too coarse for
+the ηVκ of one step. A dual point can lie far outside the slabs, so the two parts are separate: after a fold w = Π_Θ(p)
+and Qᵀβ = p - Π_Θ(p).
 """
 
 from __future__ import annotations
@@ -33,63 +34,65 @@ from scipy.optimize import nnls
 
 from surefair import kernels
 from surefair.criteria import Slabs
-from surefair.learners import trace as covariances
+from surefair.kernels import Faces
+from surefair.learners import trace as traces
 from surefair.learners._settings import Settings, own
-from surefair.learners.multipliers import LAWS
-from surefair.rows.arrays import FloatArray, is_sparse
+from surefair.rows import FloatArray, is_sparse
 
-FEATURES = 2**10  # features whose coefficients are put together at a time, in the cache
-PARALLEL = 1e-7  # sine of the angle below which two slabs have the same direction
+FEATURES = 2**10  # features whose sums are computed together, in the cache
+PARALLEL = 1e-7  # two slabs count as parallel if the sine of their angle is smaller
 
 
 class DualState(NamedTuple):
-    """Fit (column 0) and replicates after k rows, in the lazy form; D features, R columns, r dimensions of slabs."""
+    """Fit (column 0) and replicates after k rows, in the lazy form; D features, R columns, slabs of r dimensions."""
 
     k: int
     w: Any  # (D, R), like all below in single or double precision
     U: FloatArray  # (D, R), always in double precision
-    scalars: Any  # (2 + 3r, R): a, A, r rows each of β, t = Qw, C; if single, 1 + D more: owed by a, gained by U
-    waiting: Any  # (p, 1, D): the rows of a block begun, which wait for the rest of it
-    gains: Any  # (2p, R): of each of them, the multiples of it that w and that U will gain
-    trace: FloatArray  # (3, 1, D + 2, D + 2): of the fit itself, see covariances.py; empty if single or rows are sparse
+    scalars: Any  # (2 + 3r, R): a, A, r rows each of β, t = Qw, C; if single, 1 + D more: error of a, gain of U
+    waiting: Any  # (p, 1, D): the rows of an incomplete block, which wait for the rest of it
+    gains: Any  # (2p, R): for each of them, the multiples of it that w and U will gain
+    trace: FloatArray  # (3, 1, D + 2, D + 2): trace of the fit, see trace.py; empty if single or if rows are sparse
 
 
-class Faces(NamedTuple):
-    """Slabs as seen in an orthonormal basis of their span: |nᵀu| ≤ e for u = Qθ; without any, one of zeros."""
+def find_faces(vectors: FloatArray, tolerance: float) -> Faces:
+    """Faces of the slabs |x̃ᵀθ| ≤ ε, for a projection in the span of the vectors x̃.
 
-    basis: FloatArray  # Q, shape (r, D), r ≥ 1
-    normals: FloatArray  # n, unit vectors, shape (S, r), no two of them parallel
-    levels: FloatArray  # e, shape (S,)
-    gram: FloatArray  # products of the normals, shape (S, S)
+    Vectors of zeros bound nothing and are dropped; among parallel slabs only the tightest stays.
 
-    @classmethod
-    def of(cls, vectors: FloatArray, tolerance: float) -> Faces:
-        """Faces of the slabs |x̃ᵀθ| ≤ ε; vectors of zeros bound nothing, and of parallel slabs the tightest bounds."""
-        lengths = np.linalg.norm(vectors, axis=1)
-        vectors, lengths = vectors[lengths > 0.0], lengths[lengths > 0.0]
-        basis = np.zeros((0, vectors.shape[1]))
-        if not len(vectors):
-            return cls(np.zeros((1, vectors.shape[1])), np.ones((1, 1)), np.zeros(1), np.ones((1, 1)))
-        for unit in vectors / lengths[:, None]:
-            rest = unit
-            for _ in range(2):  # twice is enough
-                rest = rest - basis.T @ (basis @ rest)
-            length = np.linalg.norm(rest)
-            if length > PARALLEL and len(basis) < len(unit):
-                basis = np.vstack([basis, rest / length])
-        normals, levels = vectors @ basis.T / lengths[:, None], tolerance / lengths
-        normals = normals / np.linalg.norm(normals, axis=1, keepdims=True)
-        kept: list[int] = []
-        for s in np.argsort(levels, kind="stable"):
-            if all(1.0 - abs(normals[s] @ normals[other]) > PARALLEL**2 for other in kept):
-                kept.append(int(s))
-        normals = np.ascontiguousarray(normals[kept])
-        return cls(basis, normals, levels[kept], normals @ normals.T)
+    Examples
+    --------
+    >>> faces = find_faces(np.array([[3.0, 0.0], [0.0, 0.0], [6.0, 0.0]]), tolerance=0.6)
+    >>> faces.basis, faces.levels
+    (array([[1., 0.]]), array([0.1]))
+    """
+    lengths = np.linalg.norm(vectors, axis=1)
+    vectors = vectors[lengths > 0.0]
+    lengths = lengths[lengths > 0.0]
+    if not len(vectors):
+        return Faces(np.zeros((1, vectors.shape[1])), np.ones((1, 1)), np.zeros(1), np.ones((1, 1)))
+    basis = np.zeros((0, vectors.shape[1]))
+    for unit in vectors / lengths[:, None]:
+        rest = unit
+        for _ in range(2):  # the second time removes the rounding of the first
+            rest = rest - basis.T @ (basis @ rest)
+        length = np.linalg.norm(rest)
+        if length > PARALLEL and len(basis) < len(unit):
+            basis = np.vstack([basis, rest / length])
+    normals = vectors @ basis.T / lengths[:, None]
+    normals = normals / np.linalg.norm(normals, axis=1, keepdims=True)
+    levels = tolerance / lengths
+    kept: list[int] = []
+    for s in np.argsort(levels, kind="stable"):
+        if all(1.0 - abs(normals[s] @ normals[other]) > PARALLEL**2 for other in kept):
+            kept.append(int(s))
+    normals = np.ascontiguousarray(normals[kept])
+    return Faces(basis, normals, levels[kept], normals @ normals.T)
 
 
 @dataclass(frozen=True, eq=False)
 class DualAveraging:
-    """The learner for criteria that constrain by slabs.
+    """The learner under slabs; also the learner without a constraint.
 
     Examples
     --------
@@ -116,11 +119,11 @@ class DualAveraging:
     @cached_property
     def faces(self) -> Faces:
         """The slabs, ready for projection."""
-        return Faces.of(self.form.vectors, self.settings.tolerance)
+        return find_faces(self.form.vectors, self.settings.tolerance)
 
     @property
     def flat(self) -> bool:
-        """Whether the slabs leave a subspace. What a dual point has outside of it never returns, and is dropped."""
+        """Whether the slabs leave only a subspace; the part of a dual point outside of it has no effect."""
         return not self.faces.levels.any()
 
     @property
@@ -131,11 +134,13 @@ class DualAveraging:
     def init(self, n_columns: int) -> DualState:
         """State before the first row: every column at the start."""
         start = self.settings.start
-        trace = covariances.nothing() if self.single else covariances.fresh(len(start))
+        trace = traces.nothing() if self.single else traces.fresh(len(start))
         one = self._state(0, start[:, None], np.zeros((len(start), 1)), trace)
-        scalars, gains = (np.repeat(array, n_columns, axis=1) for array in (one.scalars, one.gains))
-        pair = np.zeros((len(start), 2, n_columns))  # as the kernel likes them; zeros cost nothing until touched
-        w, U = pair[:, 0], pair[:, 1]
+        scalars = np.repeat(one.scalars, n_columns, axis=1)
+        gains = np.repeat(one.gains, n_columns, axis=1)
+        pair = np.zeros((len(start), 2, n_columns))  # interleaved, see ``own``; zeros take no memory until written
+        w = pair[:, 0]
+        U = pair[:, 1]
         if start.any():
             w[:] = one.w
         return DualState(0, w.astype(one.w.dtype, copy=False), U, scalars, one.waiting, gains, trace)
@@ -145,45 +150,45 @@ class DualAveraging:
         reuse: bool = False, columns: tuple[int, int] | None = None,
     ) -> DualState:  # fmt: skip
         """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights."""
-        s, number = self.settings, np.dtype(self.settings.dtype).type
-        *arrays, trace = own((state.w, state.U, state.scalars, state.trace), reuse)
-        eta = s.schedule.steps(state.k + 1, len(y)) * weight
-        args = (
-            y.astype(number, copy=False), eta.astype(number, copy=False), state.k, LAWS[s.multipliers.law],
-            np.uint64(s.multipliers.seed), s.loss.code, number(s.alpha), s.stiffness(X).astype(number, copy=False),
-            self.faces.basis.astype(number, copy=False), *self.faces[1:],
-        )  # fmt: skip
+        s = self.settings
+        k = state.k + len(y)
+        w, U, scalars, trace = own((state.w, state.U, state.scalars, state.trace), reuse)
+        batch = s.batch(X, y, weight, state.k, s.dtype)
+        faces = self.faces._replace(basis=self.faces.basis.astype(s.dtype, copy=False))
+        args = (batch, s.objective(s.dtype), faces)
+        span = columns or (0, w.shape[1])
+        before = state.waiting[:, 0]
         if is_sparse(X):
-            rows = X.indptr, X.indices, X.data
-            kernels.on_threads(kernels.dual_averaging_sparse, (*rows, *args), tuple(arrays), n_threads, columns)
-            w, U, scalars = arrays
-            return DualState(state.k + len(y), w, U, scalars, state.waiting, state.gains, covariances.nothing())
-        X, before = np.ascontiguousarray(X, dtype=number), state.waiting[:, 0]
-        gains = np.zeros((2 * kernels.BLOCK, state.w.shape[1]), dtype=number)
+            lazy = kernels.Lazy(w, U, scalars, before, state.gains)
+            kernels.on_threads(kernels.dual_averaging_sparse, args, (lazy,), n_threads, span)
+            return DualState(k, w, U, scalars, state.waiting, state.gains, traces.nothing())
+        gains = np.zeros((2 * kernels.BLOCK, w.shape[1]), dtype=s.dtype)
         gains[: len(state.gains)] = state.gains
-        told = covariances.room(trace, state.k, len(y), X.shape[1], columns)
-        whole = (X, *args, before, s.start)
-        p = kernels.on_threads(kernels.dual_averaging, whole, (*arrays, gains, *told), n_threads, columns)
-        covariances.add(trace, s.loss, X, y, weight, *told, state.k)
-        last = np.vstack([before, X[-kernels.BLOCK :]])
+        lazy = kernels.Lazy(w, U, scalars, before, gains)
+        room = traces.room(trace, state.k, len(y), X.shape[1], columns)
+        record = kernels.Record(s.start, *room)
+        p = kernels.on_threads(kernels.dual_averaging, (*args, record), (lazy,), n_threads, span)
+        traces.add(trace, s.loss, batch.X, batch.y, weight, *room, state.k)
+        last = np.vstack([before, batch.X[-kernels.BLOCK :]])
         waiting = last[len(last) - p :, None]
-        w, U, scalars = arrays
-        return DualState(state.k + len(y), w, U, scalars, waiting, gains[: 2 * p], trace)
+        return DualState(k, w, U, scalars, waiting, gains[: 2 * p], trace)
 
     def reference_step(self, state: DualState, x: FloatArray, y: float, weight: float = 1.0) -> DualState:
         """State after one row, in plain NumPy: the specification of ``step``."""
         s = self.settings
         k = state.k + 1
-        p, total = self._dual(state), self._total(state)
-        V = s.multipliers.draw(state.k, 1, p.shape[1])[0]
+        p = self._dual(state)
         theta = self.project(p)
+        total = self._total(state) + theta
+        V = s.multipliers.draw(state.k, 1, p.shape[1])[0]
         step = s.damped(s.schedule.steps(k, 1)[0] * weight * V, x)
-        p, total = p - step * (np.outer(x, s.loss.derivative(x @ theta, y)) + s.alpha * theta), total + theta
-        told = x @ theta[:, 0], total[:, 0]
-        return self._state(k, p, total, covariances.reference_add(state.trace, s.loss, x, y, weight, *told, k, s.start))
+        p = p - step * (np.outer(x, s.loss.derivative(x @ theta, y)) + s.alpha * theta)
+        score = x @ theta[:, 0]
+        trace = traces.reference_add(state.trace, s.loss, x, y, weight, score, total[:, 0], k, s.start)
+        return self._state(k, p, total, trace)
 
     def project(self, p: FloatArray) -> FloatArray:
-        """Nearest points of the slabs to the columns of p."""
+        """Points nearest to the columns of p that lie in all slabs."""
         Q, normals, levels, _ = self.faces
         coordinates = Q @ p
         if len(Q) == 1:
@@ -201,23 +206,27 @@ class DualAveraging:
         return self.project(self._dual(state))
 
     def merge(self, state: DualState, other: DualState) -> DualState:
-        """State of two shards: averages, and dual points, weighted by rows; traces one after the other."""
+        """State of two shards: averages and dual points weighted by rows, traces one after the other."""
         k = state.k + other.k
         share = other.k / k if k else 0.0
-        p, total = (1.0 - share) * self._dual(state) + share * self._dual(other), self._total(state)
+        p = (1.0 - share) * self._dual(state) + share * self._dual(other)
+        total = self._total(state)
         gone = total[:, 0] - state.k * self.settings.start
-        trace = covariances.merged(state.trace, other.trace, gone, state.k)
+        trace = traces.merged(state.trace, other.trace, gone, state.k)
         return self._state(k, p, total + self._total(other), trace)
 
     def _dual(self, state: DualState) -> FloatArray:
-        """Dual points -s, out of the lazy form."""
+        """Dual points -s, computed from the lazy form."""
         w, _ = self._settled(state)
         return self._added(_double(state.scalars[0]) * w, state.scalars[2 : 2 + len(self.faces.basis)])
 
     def _total(self, state: DualState, over: float = 1.0) -> FloatArray:
-        """Sums of iterates, out of the lazy form, over a number; some features at a time, in the cache."""
-        (w, U), r = self._settled(state), len(self.faces.basis)
-        total, A, C = np.empty(w.shape), _double(state.scalars[1]), state.scalars[2 + 2 * r : 2 + 3 * r]
+        """Sums of iterates divided by ``over``, computed from the lazy form; some features at a time, in the cache."""
+        w, U = self._settled(state)
+        r = len(self.faces.basis)
+        A = _double(state.scalars[1])
+        C = state.scalars[2 + 2 * r : 2 + 3 * r]
+        total = np.empty(w.shape)
         for low in range(0, len(w), FEATURES):
             part = slice(low, low + FEATURES)
             piece = np.multiply(A, w[part], out=total[part])
@@ -227,49 +236,56 @@ class DualAveraging:
             for direction, row in zip(self.faces.basis, C, strict=True):
                 piece += direction[part, None] * row
             piece /= over
-        return self._added(total, -self._along(total)) if self.single and self.flat else total  # rounding apart, 0
+        if self.single and self.flat:  # remove the rounding outside the slabs
+            return self._added(total, -self._along(total))
+        return total
 
     def _settled(self, state: DualState) -> tuple[FloatArray, FloatArray]:
-        """Return w and U with the gains of the rows that wait."""
-        w, U, Q = _double(state.w), state.U, self.faces.basis
+        """Return w and U with the gains of the waiting rows added."""
+        w = _double(state.w)
+        U = state.U
+        Q = self.faces.basis
         for x, gain, weighted in zip(state.waiting, state.gains[::2], state.gains[1::2], strict=True):
             inside = x - x @ Q.T @ Q if self.flat else _double(x)
-            w, U = w + inside.T * gain, U + inside.T * weighted
+            w = w + inside.T * gain
+            U = U + inside.T * weighted
         return w, U
 
     def _added(self, to: FloatArray, numbers: FloatArray) -> FloatArray:
-        """Add Qᵀ times numbers (r, R), in place; column by column, unlike BLAS."""
+        """Add Qᵀ times numbers (r, R), in place; BLAS would round differently for different R."""
         for direction, row in zip(self.faces.basis, numbers, strict=True):
             to += direction[:, None] * row
         return to
 
     def _along(self, p: FloatArray) -> FloatArray:
-        """Return Qp, shape (r, R)."""
-        return np.stack([np.add.accumulate(q[:, None] * p)[-1] for q in self.faces.basis])  # alike for any R
+        """Return Qp, shape (r, R); BLAS would round differently for different R."""
+        return np.stack([np.add.accumulate(q[:, None] * p)[-1] for q in self.faces.basis])
 
     def _state(self, k: int, p: FloatArray, total: FloatArray, trace: FloatArray) -> DualState:
-        """Return the lazy form with a = 1, A = C = 0, and β = 0 but for single precision outside the slabs."""
-        (r, D), number = self.faces.basis.shape, np.dtype(self.settings.dtype).type
+        """Return the lazy form with a = 1 and A = C = 0; β is 0, except in single precision outside the slabs."""
+        r, D = self.faces.basis.shape
+        number = np.dtype(self.settings.dtype)
         w = self.project(p) if self.flat or self.single else p
         scalars = np.zeros((2 + 3 * r + (1 + D if self.single else 0), p.shape[1]), dtype=number)
         scalars[0] = 1.0
         if self.single and not self.flat:
             scalars[2 : 2 + r] = self._along(p - w)
         scalars[2 + r : 2 + 2 * r] = self._along(w)
-        waiting, gains = np.zeros((0, 1, D), dtype=number), np.zeros((0, p.shape[1]), dtype=number)
+        waiting = np.zeros((0, 1, D), dtype=number)
+        gains = np.zeros((0, p.shape[1]), dtype=number)
         return DualState(k, w.astype(number, copy=False), total, scalars, waiting, gains, trace)
 
 
 def _double(a: Any) -> FloatArray:
-    """Numbers in double precision: the same array where they are."""
+    """The array in double precision; the same array if it already is."""
     return np.asarray(a, dtype=np.float64)
 
 
 def _nearest(normals: FloatArray, levels: FloatArray, u: FloatArray) -> FloatArray:
-    """Point nearest to u with |nᵀv| ≤ e for all slabs: least-distance programming by non-negative least squares.
+    """Point v nearest to u with |nᵀv| ≤ e for all slabs: least-distance programming by non-negative least squares.
 
-    After Lawson and Hanson, Solving Least Squares Problems, chapter 23: they tell which faces the nearest point lies
-    on, and the point is then found on these faces directly.
+    The method is that of Lawson and Hanson, Solving Least Squares Problems, chapter 23. It finds the faces that the
+    nearest point lies on; the point on these faces is then computed directly.
     """
     size = max(np.abs(u).max(), levels.max())
     if size == 0.0 or (np.abs(normals @ u) <= levels).all():

@@ -1,11 +1,11 @@
 """Multipliers: the weight V of row k in replicate b, as a function of (seed, k, b) and nothing else.
 
 Every law has mean 1 and variance 1. The weights come from the counter-based generator Philox4x32-10 (Salmon, Moraes,
-Dror and Shaw, 2011): the row and the replicate are its counter, the seed its key. So any weight can be had at any time
-in any order, and batch sizes, threads, restarts and the number of replicates cannot change one of them. Column 0 is
-the fit itself, whose weight is always 1.
+Dror and Shaw, 2011): its counter is the row and the replicate, its key is the seed. So any weight can be computed at
+any time and in any order, and it does not depend on batch sizes, threads, restarts or the number of replicates. Column
+0 is the fit itself, whose weight is always 1.
 
-This file is the plain specification; ``kernels`` draws the same weights in compiled code.
+This file is the plain specification; ``kernels.py`` draws the same weights in compiled code.
 
 >>> Multipliers("two_point", seed=0).draw(first_row=0, n_rows=2, n_columns=6)
 array([[1., 0., 2., 0., 2., 0.],
@@ -19,18 +19,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from surefair.rows.arrays import FloatArray
+from surefair import kernels
+from surefair.rows import FloatArray
 
-LAWS = {"two_point": 0, "uniform": 1, "exponential": 2, "normal": 3, "poisson": 4}
-"""Name of each law, and how the compiled kernels call it."""
+LAWS = {
+    "two_point": kernels.TWO_POINT,
+    "uniform": kernels.UNIFORM,
+    "exponential": kernels.EXPONENTIAL,
+    "normal": kernels.NORMAL,
+    "poisson": kernels.POISSON,
+}
+"""Laws by name, and the numbers that stand for them in the compiled kernels."""
 
 SIGNED_LAWS = frozenset({"uniform", "normal"})
-"""Laws that can be negative."""
+"""Laws whose multipliers can be negative."""
 
-TRAINING, EVALUATION = 0, 1
-"""Purposes: different uses of one seed draw different numbers."""
+TRAINING = 0
+EVALUATION = 1
+"""Purposes: training and evaluation draw different numbers from the same seed."""
 
-# P(Poisson(1) <= j) for j = 0, 1, ...: a uniform u is turned into the number of entries below it.
+# P(Poisson(1) <= j) for j = 0, 1, ...: the multiplier of a uniform number u is how many entries are smaller.
 POISSON_CDF: FloatArray = np.cumsum(np.exp(-1.0) / np.cumprod(np.r_[1.0, np.arange(1.0, 13.0)]))
 
 _MASK = np.uint64(0xFFFFFFFF)
@@ -59,11 +67,14 @@ def philox(counter: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
     """
     x0, x1, x2, x3 = np.moveaxis(np.asarray(counter, dtype=np.uint64), -1, 0)
-    k0, k1 = np.uint64(seed) & _MASK, np.uint64(seed) >> np.uint64(32)
+    k0 = np.uint64(seed) & _MASK
+    k1 = np.uint64(seed) >> np.uint64(32)
     for _ in range(10):
-        a, b = x0 * _ROUND_MULTIPLIERS[0], x2 * _ROUND_MULTIPLIERS[1]
+        a = x0 * _ROUND_MULTIPLIERS[0]
+        b = x2 * _ROUND_MULTIPLIERS[1]
         x0, x1, x2, x3 = (b >> np.uint64(32)) ^ x1 ^ k0, b & _MASK, (a >> np.uint64(32)) ^ x3 ^ k1, a & _MASK
-        k0, k1 = (k0 + _KEY_INCREMENTS[0]) & _MASK, (k1 + _KEY_INCREMENTS[1]) & _MASK
+        k0 = (k0 + _KEY_INCREMENTS[0]) & _MASK
+        k1 = (k1 + _KEY_INCREMENTS[1]) & _MASK
     return np.stack([x0, x1, x2, x3], axis=-1)
 
 
@@ -76,14 +87,14 @@ def random_words(seed: int, first_row: int, n_rows: int, n_blocks: int, purpose:
 
 
 def uniforms(seed: int, first_row: int, n_rows: int, n_columns: int, purpose: int) -> FloatArray:
-    """Uniform numbers in (0, 1), one per row and column: the middles of 2³² equal cells."""
+    """Uniform numbers in (0, 1), one per row and column: midpoints of 2³² equal cells."""
     words = random_words(seed, first_row, n_rows, -(-n_columns // 4), purpose)
     return np.asarray((words[:, :n_columns] + 0.5) * 2.0**-32)
 
 
 @dataclass(frozen=True)
 class Multipliers:
-    """A law of weights with its seed.
+    """The law of the weights, and their seed.
 
     Attributes
     ----------
@@ -108,7 +119,7 @@ class Multipliers:
             bits = words[:, :, None] >> np.arange(32, dtype=np.uint64) & np.uint64(1)
             V = np.asarray(2.0 * bits.reshape(n_rows, -1)[:, :n_columns])
         else:
-            # whole blocks of four columns, because a normal law needs its numbers in pairs
+            # whole blocks of four columns, because the normal law needs uniform numbers in pairs
             u = uniforms(self.seed, first_row, n_rows, -(-n_columns // 4) * 4, TRAINING)
             V = _transform(self.law, u)[:, :n_columns]
         V[:, 0] = 1.0
@@ -123,7 +134,9 @@ def _transform(law: str, u: FloatArray) -> FloatArray:
         return -np.log(u)
     if law == "poisson":
         return np.searchsorted(POISSON_CDF, u).astype(np.float64)
-    radius, angle = np.sqrt(-2.0 * np.log(u[:, 0::2])), 2.0 * np.pi * u[:, 1::2]
+    radius = np.sqrt(-2.0 * np.log(u[:, 0::2]))
+    angle = 2.0 * np.pi * u[:, 1::2]
     V = np.empty_like(u)
-    V[:, 0::2], V[:, 1::2] = 1.0 + radius * np.cos(angle), 1.0 + radius * np.sin(angle)
+    V[:, 0::2] = 1.0 + radius * np.cos(angle)
+    V[:, 1::2] = 1.0 + radius * np.sin(angle)
     return V

@@ -1,23 +1,23 @@
-"""Stochastic gradient descent with a penalty R₂ Σⱼ gⱼ(θ)² and Polyak-Ruppert averaging (the paper's DM, there J = 1).
+"""Stochastic gradient descent with a penalty R₂ Σⱼ gⱼ(θ)² and Polyak-Ruppert averaging (the paper's DM, with J = 1).
 
 For row k = 1, 2, … and each replicate b, with W_k = (x_k, y_k) and V = 1 for the fit itself:
 
     θ_k = θ_{k-1} - η_k V_k^b (∇L(θ_{k-1}; W_k) + 2 R₂ Σⱼ gⱼ ∇gⱼ)      g and ∇g at θ_{k-1}
     θ̄_k = ((k-1) θ̄_{k-1} + θ_k) / k
 
-Two things go wrong with it when R₂ is large, and the robust form mends them. (1) The curvature 2R₂‖∇g‖² of the
-penalty is easily a hundred times the loss's, and a step that is stable for V = 1 need not be for V = 2: so take the
-loss step to θ' first, and then the exact minimiser of ½‖θ - θ'‖² + ηV R₂ Σⱼ ĝⱼ(θ)², with ĝ linear,
+Two things go wrong if R₂ is large, and the robust form corrects them. (1) The curvature 2R₂‖∇g‖² of the penalty is
+easily a hundred times that of the loss, and a step that is stable for V = 1 need not be stable for V = 2. So the robust
+form first takes the loss step to θ', and then the exact minimiser of ½‖θ - θ'‖² + ηV R₂ Σⱼ ĝⱼ(θ)², with ĝ linear,
 
-    θ_k = θ' - Gᵀλ    (I + 2ηV R₂ G Gᵀ) λ = 2ηV R₂ ĝ(θ')    G: the gradients, one a row     (it needs V ≥ 0).
+    θ_k = θ' - Gᵀλ    (I + 2ηV R₂ G Gᵀ) λ = 2ηV R₂ ĝ(θ')    rows of G: the gradients     (this needs V ≥ 0).
 
-(2) g is kinked, the iterates scatter around their average by √η, and the mean of a kinked function over a scattered
-point is not its value at the centre: the average settles where g is off by the order of η, many of its standard
-deviations when the penalty is stiff. So g is made linear, and which rows of D' are on the wrong side is judged, at the
-running average (the start counting for HEAD_START rows), whose error enters only squared: ĝ(θ) = g + ∇gᵀ(θ - point).
-The fixed point and the limit law stay the same.
+(2) g has kinks, and the iterates scatter around their average by √η. The mean of a kinked function over scattered
+points is not its value at their centre, so the average settles where g is off by the order of η: many of its standard
+deviations if the penalty is stiff. So the robust form linearises g at the running average, where it also decides which
+rows of D' are on the wrong side (the start counts for HEAD_START rows). The error of that average enters only squared:
+ĝ(θ) = g + ∇gᵀ(θ - point). The fixed point and the limit law stay the same.
 
-For the one-hot squared error R₂ counts twice (see losses.py).
+With the one-hot squared error R₂ counts twice (see losses/squared_error.py).
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ import numpy as np
 
 from surefair import kernels
 from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, linearise, on_grid
-from surefair.learners import trace as covariances
+from surefair.learners import trace as traces
 from surefair.learners._settings import Settings, own
-from surefair.learners.multipliers import LAWS
-from surefair.rows.arrays import FloatArray
+from surefair.rows import FloatArray
 
 
 class SGDState(NamedTuple):
@@ -41,13 +40,13 @@ class SGDState(NamedTuple):
 
     k: int
     theta: FloatArray  # (D, R)
-    total: FloatArray  # (D, R), the sum of the iterates
-    trace: FloatArray  # (3, 1, D + 2, D + 2): of the fit itself, see covariances.py
+    total: FloatArray  # (D, R), sum of the iterates
+    trace: FloatArray  # (3, 1, D + 2, D + 2): trace of the fit, see trace.py
 
 
 @dataclass(frozen=True, eq=False)
 class PenalisedSGD:
-    """The learner for criteria that constrain by a penalty.
+    """The learner with a penalty, for dense rows.
 
     Examples
     --------
@@ -72,13 +71,13 @@ class PenalisedSGD:
 
     @cached_property
     def pulls(self) -> FloatArray:
-        """What each row of D' adds to the gradient of each kinked function, shape (L, m, D)."""
+        """What each row of D' on the wrong side adds to the gradient of each kinked function, shape (L, m, D)."""
         return on_grid(self.form.weights[:, :, None] * self.form.rows)
 
     def init(self, n_columns: int) -> SGDState:
         """State before the first row: every column at the start."""
         theta = np.repeat(self.settings.start[:, None], n_columns, axis=1)
-        return SGDState(0, theta, np.zeros_like(theta), covariances.fresh(len(theta)))
+        return SGDState(0, theta, np.zeros_like(theta), traces.fresh(len(theta)))
 
     def step(
         self, state: SGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
@@ -87,26 +86,26 @@ class PenalisedSGD:
         """State after the rows X (n, D) with labels y = ±1 and relative weights."""
         s = self.settings
         theta, total, trace = own(state[1:], reuse)
-        X = np.ascontiguousarray(X)
+        batch = s.batch(X, y, weight, state.k)
+        room = traces.room(trace, state.k, len(y), X.shape[1], columns)
         args = (
-            X, y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
-            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.stiffness(X),
-            np.ascontiguousarray(self.form.rows), self.form.weights, self.pulls, self.form.contrasts,
-            s.sharpness or 0.0, s.effective_penalty, s.start, s.robust,
+            batch, s.objective(), kernels.Record(s.start, *room), np.ascontiguousarray(self.form.rows),
+            self.form.weights, self.pulls, self.form.contrasts, s.sharpness or 0.0, s.effective_penalty, s.robust,
         )  # fmt: skip
-        told = covariances.room(trace, state.k, len(y), X.shape[1], columns)
-        kernels.on_threads(kernels.penalised_sgd, args, (theta, total, *told), n_threads, columns)
-        covariances.add(trace, s.loss, X, y, weight, *told, state.k)
+        kernels.on_threads(kernels.penalised_sgd, args, (theta, total), n_threads, columns)
+        traces.add(trace, s.loss, batch.X, y, weight, *room, state.k)
         return SGDState(state.k + len(y), theta, total, trace)
 
     def reference_step(self, state: SGDState, x: FloatArray, y: float, weight: float = 1.0) -> SGDState:
         """State after one row, in plain NumPy: the specification of ``step``."""
         s = self.settings
-        k, theta = state.k + 1, state.theta
+        k = state.k + 1
+        theta = state.theta
         step = s.schedule.steps(k, 1)[0] * weight * s.multipliers.draw(state.k, 1, theta.shape[1])[0]
         after = theta - s.damped(step, x) * (np.outer(x, s.loss.derivative(x @ theta, y)) + s.alpha * theta)
-        head, stiffness = kernels.HEAD_START, 2.0 * s.effective_penalty * step
+        stiffness = 2.0 * s.effective_penalty * step
         if s.robust:
+            head = kernels.HEAD_START
             point = (head * s.start[:, None] + state.total) / (head + state.k)
             g, G = linearise(self.form, point, s.sharpness)
             g = stiffness * (g + np.einsum("jdr,dr->jr", G, after - point))
@@ -117,9 +116,8 @@ class PenalisedSGD:
             pull = stiffness * g
         theta = after - np.einsum("jr,jdr->dr", pull, G)
         total = state.total + theta
-        trace = covariances.reference_add(
-            state.trace, s.loss, x, y, weight, x @ state.theta[:, 0], total[:, 0], k, s.start
-        )
+        score = x @ state.theta[:, 0]
+        trace = traces.reference_add(state.trace, s.loss, x, y, weight, score, total[:, 0], k, s.start)
         return SGDState(k, theta, total, trace)
 
     def mean(self, state: SGDState) -> FloatArray:
@@ -127,12 +125,12 @@ class PenalisedSGD:
         return state.total / state.k if state.k else state.theta.copy()
 
     def merge(self, state: SGDState, other: SGDState) -> SGDState:
-        """State of two shards: averages, and iterates, weighted by rows; traces one after the other."""
+        """State of two shards: averages and iterates weighted by rows, traces one after the other."""
         k = state.k + other.k
         share = other.k / k if k else 0.0
         theta = (1.0 - share) * state.theta + share * other.theta
         gone = state.total[:, 0] - state.k * self.settings.start
-        trace = covariances.merged(state.trace, other.trace, gone, state.k)
+        trace = traces.merged(state.trace, other.trace, gone, state.k)
         return SGDState(k, theta, state.total + other.total, trace)
 
 

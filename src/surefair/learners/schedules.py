@@ -1,4 +1,4 @@
-"""Step sizes η_k, and the coordinates in which the automatic ones are good.
+"""Step sizes η_k as a function of the row number k.
 
 >>> PolynomialDecay(0.5, 0.501).steps(first=1, n=3)
 array([0.5       , 0.35330841, 0.28835817])
@@ -7,30 +7,28 @@ array([0.5       , 0.35330841, 0.28835817])
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.sparse import diags_array
 
-from surefair.rows.arrays import FloatArray, is_sparse
+from surefair.rows import FloatArray
 
 
 @dataclass(frozen=True)
 class PolynomialDecay:
     """Steps η_k = eta0 · (k + offset)^-power, where k = 1, 2, … counts rows.
 
-    Given to :class:`~surefair.FairClassifier` it means the paper's algorithm to the letter: from θ = 0, in the
-    features as they come, by explicit steps. The central limit theorem behind the intervals needs 1/2 < power < 1.
+    A :class:`~surefair.FairClassifier` with this ``step_size`` runs the paper's algorithm to the letter: it starts at
+    θ = 0, uses the features as they are, and takes explicit steps. The intervals need 1/2 < power < 1, because the
+    central limit theorem behind them does.
 
     Parameters
     ----------
     eta0 : float
-        Scale, positive.
+        Scale; positive.
     power : float
-        Speed of decay.
+        How fast steps decay, between 0 and 1.
     offset : float, default=0
-        Rows that count as already seen.
+        Number of rows to count as already seen; not negative.
     """
 
     eta0: float
@@ -50,11 +48,11 @@ class PolynomialDecay:
             object.__setattr__(self, name, float(getattr(self, name)))
 
     def steps(self, first: int, n: int) -> FloatArray:
-        """Steps η_first, …, of n rows."""
+        """Steps η_first, η_first+1, … for n rows."""
         return np.asarray(self.eta0 * (np.arange(first, first + n) + self.offset) ** -self.power)
 
     def total(self, n: FloatArray) -> FloatArray:
-        """Sums of the first n steps, by an integral.
+        """Sum of the first n steps, approximated by an integral.
 
         Examples
         --------
@@ -72,28 +70,29 @@ class PolynomialDecay:
 AUTO = PolynomialDecay(0.25, 2.0 / 3.0)
 """Steps of ``step_size="auto"``, in coordinates in which the loss has curvature 1.
 
-Averages keep a bias of the order of the mean step, and the bias of the start until the steps add up to several times 1.
-The power 2/3 lets both fade faster than the spread, n^-½: 0.501 would leave the former a constant share of it.
+The average iterate has a bias of the order of the mean step, and also the bias of the start until the steps add up to
+several times 1. With the power 2/3 both biases vanish faster than the standard error n^-½; with 0.501 the first would
+stay a constant share of it.
 """
 
 CALM = 0.1
-"""A first step is so short that it lets multiply the variance of a row's step by 1 + CALM at most.
+"""The first step is so short that it inflates the variance of a row's step by at most 1 + CALM.
 
-Longer ones would let the first rows, and whether a replicate has them at all, decide for hundreds of rows to come.
+Longer first steps would let the first rows, and whether a replicate has them at all, dominate hundreds of later rows.
 """
 
 
 def automatic(curvature: float, roughness: float = 0.0, n_rows: int = 0) -> PolynomialDecay:
-    """Steps of ``step_size="auto"`` for a loss and rows like those of a constraint set.
+    """Steps of ``step_size="auto"`` for the loss and the warm-up rows of a problem.
 
     Parameters
     ----------
     curvature : float
-        Of the loss, in all directions.
+        Curvature of the loss, the same in all directions.
     roughness : float
-        Mean of squared leverages over the number of coefficients: D + 2 for normal rows, more where rows stick out.
+        Mean squared leverage over the number of coefficients: D + 2 for normal rows, more with outlying rows.
     n_rows : int
-        Rows that the start was made of. The steps begin as if no more than so many had been seen.
+        Number of rows that the start was computed from; the largest offset of the steps.
 
     Examples
     --------
@@ -102,82 +101,3 @@ def automatic(curvature: float, roughness: float = 0.0, n_rows: int = 0) -> Poly
     """
     offset = (AUTO.eta0 * roughness / CALM) ** (1.0 / AUTO.power)
     return PolynomialDecay(AUTO.eta0 / curvature, AUTO.power, min(offset, float(n_rows)))
-
-
-def whitening(X: Any, weight: FloatArray) -> FloatArray:
-    """Coordinates in which one step size serves all directions: W with mean of (Wᵀx)(Wᵀx)ᵀ = I over the rows.
-
-    Each column is scaled by its root mean square, and what is left is decorrelated. Directions that the rows hardly
-    show (correlation eigenvalues below one row's worth) are not blown up further. With fewer than ten rows per
-    column, or sparse rows, there is only the scaling.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n_rows, D)
-        Warm-up rows, intercept included.
-    weight : ndarray of shape (n_rows,)
-
-    Returns
-    -------
-    ndarray of shape (D, D), or (D,) for a scaling
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(1000, 2)) @ np.array([[1.0, 3.0], [0.0, 4.0]])
-    >>> W = whitening(X, np.ones(1000))
-    >>> ((X @ W).T @ (X @ W) / 1000).round(12) + 0.0
-    array([[1., 0.],
-           [0., 1.]])
-    """
-    n, D = X.shape
-    if n == 0 or weight.sum() == 0.0:
-        return np.ones(D)
-    share = weight / weight.sum()
-    largest = abs(X).max(axis=0)
-    largest = np.asarray(largest.todense()).ravel() if is_sparse(X) else largest
-    largest[largest == 0.0] = 1.0
-    unit = X @ diags_array(1.0 / largest) if is_sparse(X) else X / largest
-    scale = largest * np.sqrt(share @ unit**2 if not is_sparse(X) else unit.power(2).T @ share)
-    scale[scale == 0.0] = 1.0
-    if is_sparse(X) or not enough_rows(X):
-        return np.asarray(1.0 / scale)
-    scaled = X / scale
-    values, vectors = np.linalg.eigh((scaled.T * share) @ scaled)
-    root = np.linalg.cholesky((vectors * np.maximum(values, 1.0 / n)) @ vectors.T)
-    return np.asarray(solve_triangular(root, np.eye(D), lower=True).T / scale[:, None])
-
-
-def evened(hessian: FloatArray) -> tuple[FloatArray, float]:
-    """Coordinates A of determinant 1 in which a loss curves alike in all directions, AᵀHA = cI; and the curvature c.
-
-    Directions with less than a thousandth of the largest curvature are not blown up further.
-
-    Parameters
-    ----------
-    hessian : ndarray of shape (D, D), or (D,) for its diagonal
-
-    Returns
-    -------
-    A : ndarray of shape (D, D), upper triangular, or (D,) for a scaling
-    c : float
-
-    Examples
-    --------
-    >>> A, c = evened(np.array([[4.0, 2.0], [2.0, 5.0]]))
-    >>> (A.T @ np.array([[4.0, 2.0], [2.0, 5.0]]) @ A).round(9) + 0.0, round(c, 9)
-    (array([[4., 0.], [0., 4.]]), 4.0)
-    """
-    values, vectors = (hessian, None) if hessian.ndim == 1 else np.linalg.eigh(hessian)
-    values = np.maximum(values, values.max() / 1000.0)
-    c = float(np.exp(np.log(values).mean()))
-    if vectors is None:
-        return np.sqrt(c / values), c
-    root = np.linalg.cholesky((vectors * (values / c)) @ vectors.T)
-    return np.asarray(solve_triangular(root, np.eye(len(root)), lower=True).T), c
-
-
-def enough_rows(X: Any) -> bool:
-    """Whether warm-up rows are enough to whiten and to start from: ten per column."""
-    n, D = X.shape
-    return bool(n >= 10 * D)

@@ -1,9 +1,9 @@
-"""Stochastic gradient descent with a penalty, for sparse rows: the algorithm of ``penalised_sgd.py``, kept differently.
+"""Stochastic gradient descent with a penalty, for sparse rows: the algorithm of ``penalised_sgd.py``, another state.
 
-A row touches few features, but the penalty's gradient touches all that the rows of D' have. So the two parts of θ are
-kept apart, θ = a w + Rᵀζ, with R the rows of D': a row of the stream changes w, the penalty changes the m numbers ζ.
-What it needs to know are margins of the rows of D', and these are carried along through the Gram matrix of D'. The work
-per row and replicate is proportional to the non-zero features and the rows of D', whatever the number of features.
+A row touches few features, but the gradient of the penalty touches all features of the rows of D'. So θ has two
+separate parts, θ = a w + Rᵀζ, with R the rows of D': a row of the stream changes w, the penalty changes the m numbers
+ζ. The penalty needs the scores of the rows of D', which the learner updates through the Gram matrix of D'. The work per
+row and replicate is proportional to the number of non-zero features and of rows of D', not to the number of features.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from scipy.sparse import csc_matrix
 
 from surefair import kernels
 from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, grid_for
-from surefair.learners import trace as covariances
+from surefair.learners import trace as traces
 from surefair.learners._settings import Settings, own
-from surefair.learners.multipliers import LAWS
 from surefair.learners.penalised_sgd import PenalisedSGD, SGDState
-from surefair.rows.arrays import FloatArray
+from surefair.rows import FloatArray
 
 
 class SparseSGDState(NamedTuple):
@@ -39,7 +38,7 @@ class SparseSGDState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SparsePenalisedSGD:
-    """The learner for criteria that constrain by a penalty, where rows are sparse.
+    """The learner with a penalty, for sparse rows.
 
     Examples
     --------
@@ -70,7 +69,7 @@ class SparsePenalisedSGD:
 
     @cached_property
     def plain(self) -> PenalisedSGD:
-        """The same learner, for states kept plainly."""
+        """The same learner with the state of dense rows."""
         return PenalisedSGD(self.settings, self.form)
 
     def init(self, n_columns: int) -> SparseSGDState:
@@ -82,11 +81,11 @@ class SparsePenalisedSGD:
         reuse: bool = False, columns: tuple[int, int] | None = None,
     ) -> SparseSGDState:  # fmt: skip
         """State after the sparse rows X (n, D) with labels y = ±1 and relative weights."""
-        s, by_column = self.settings, csc_matrix(self.form.rows)
+        s = self.settings
+        by_column = csc_matrix(self.form.rows)
         arrays = own(state[1:], reuse)
         args = (
-            X.indptr, X.indices, X.data, y, s.schedule.steps(state.k + 1, len(y)) * weight, state.k,
-            LAWS[s.multipliers.law], np.uint64(s.multipliers.seed), s.loss.code, s.alpha, s.stiffness(X),
+            s.batch(X, y, weight, state.k), s.objective(),
             by_column.indptr, by_column.indices, by_column.data, self.form.rows @ s.start, self.form.weights,
             self.gram, grid_for(np.abs(self.form.weights) @ np.abs(self.gram)), self.form.contrasts,
             s.sharpness or 0.0, s.effective_penalty, s.robust,
@@ -103,21 +102,24 @@ class SparsePenalisedSGD:
         return self.plain.mean(self._plain(state))
 
     def merge(self, state: SparseSGDState, other: SparseSGDState) -> SparseSGDState:
-        """State of two shards: averages, and iterates, weighted by rows."""
+        """State of two shards: averages and iterates weighted by rows."""
         return self._kept(self.plain.merge(self._plain(state), self._plain(other)))
 
     def _plain(self, state: SparseSGDState) -> SGDState:
-        """Iterates and their sums, put together."""
-        (a, A), R = state.scalars, self.form.rows.T
-        theta, total = a * state.w + R @ state.zeta, A * state.w + state.U + R @ state.Z
-        return SGDState(state.k, theta, total, covariances.nothing())
+        """State with whole iterates and their sums."""
+        a, A = state.scalars
+        R = self.form.rows.T
+        theta = a * state.w + R @ state.zeta
+        total = A * state.w + state.U + R @ state.Z
+        return SGDState(state.k, theta, total, traces.nothing())
 
     def _kept(self, plain: SGDState) -> SparseSGDState:
         """State with ζ = Z = 0."""
         k, theta, total, _ = plain
-        scalars, zeros = np.zeros((2, theta.shape[1])), np.zeros((self.form.rows.shape[0], theta.shape[1]))
-        scalars[0] = 1.0
         R = self.form.rows
+        scalars = np.zeros((2, theta.shape[1]))
+        scalars[0] = 1.0
+        zeros = np.zeros((R.shape[0], theta.shape[1]))
         return SparseSGDState(k, theta, total, scalars, zeros, zeros.copy(), R @ theta, R @ total)
 
 

@@ -1,1 +1,48 @@
-"""Rows: one type for some rows, and how arrays and data frames become one."""
+"""Rows: the one type for "some rows", and how arrays and data frames become rows.
+
+``arrays`` and ``frames`` turn input of any kind into NumPy, ``columns`` and ``groups`` code labels and groups, and
+``rows`` puts them together.
+"""
+
+from surefair.rows.arrays import (
+    Column,
+    FloatArray,
+    IntArray,
+    as_column,
+    as_features,
+    as_weight,
+    check_some_weight,
+    is_sparse,
+    pack_array,
+    same_length,
+    unpack_array,
+)
+from surefair.rows.columns import CodedColumn, as_columns, with_intersection
+from surefair.rows.frames import library_of, make_frame
+from surefair.rows.groups import Census, Groups, Levels, together
+from surefair.rows.rows import Names, Rows
+
+__all__ = [
+    "Census",
+    "CodedColumn",
+    "Column",
+    "FloatArray",
+    "Groups",
+    "IntArray",
+    "Levels",
+    "Names",
+    "Rows",
+    "as_column",
+    "as_columns",
+    "as_features",
+    "as_weight",
+    "check_some_weight",
+    "is_sparse",
+    "library_of",
+    "make_frame",
+    "pack_array",
+    "same_length",
+    "together",
+    "unpack_array",
+    "with_intersection",
+]

@@ -1,6 +1,6 @@
-"""One file of plain arrays and a JSON text: written atomically, versioned, checksummed, with nothing that could run.
+"""Archives: arrays and JSON in one file, versioned, checksummed, written atomically, and free of code and pickle.
 
-It is a NumPy ``.npz`` archive; one of its arrays is the text, as bytes, with the SHA-256 of each of the others.
+An archive is a NumPy ``.npz`` file. One of its arrays holds the JSON text as bytes, with the SHA-256 of all the others.
 """
 
 from __future__ import annotations
@@ -20,15 +20,26 @@ from surefair.storage.atomic import written_whole
 
 Arrays = dict[str, NDArray[Any]]
 Place = str | os.PathLike[str] | IO[bytes]
-"""Of an archive: a path, or a binary file object."""
+"""Where an archive is: a path or a binary file object."""
 
 
 class Damaged(ValueError):
-    """A file that is not an archive, or not whole."""
+    """The file is not an archive, or its content is damaged."""
 
 
 def write_archive(path: Place, kind: str, version: int, meta: dict[str, Any], arrays: Arrays) -> None:
-    """Write arrays and JSON to a file; at a path, an older file stays as it was until the new one is complete.
+    """Write arrays and JSON to a file; an existing file is replaced only once the new one is complete.
+
+    Parameters
+    ----------
+    path : path or binary file object
+    kind : str
+        Name of the format; a reader must ask for the same one.
+    version : int
+        Version of the format.
+    meta : dict
+        Anything that JSON can hold.
+    arrays : dict of str to ndarray
 
     Examples
     --------
@@ -46,35 +57,37 @@ def write_archive(path: Place, kind: str, version: int, meta: dict[str, Any], ar
         np.savez(file, allow_pickle=False, meta=described, meta_sha256=np.array(_sha256(described)), **arrays)
 
 
-def archived(kind: str, version: int, meta: dict[str, Any], arrays: Arrays) -> bytes:
-    """Archive as bytes, to be sent; ``read_archive`` reads them from a ``BytesIO``."""
+def dump_archive(kind: str, version: int, meta: dict[str, Any], arrays: Arrays) -> bytes:
+    """Return an archive as bytes, ready to send; ``read_archive`` reads them from a ``BytesIO``."""
     file = BytesIO()
     write_archive(file, kind, version, meta, arrays)
     return file.getvalue()
 
 
-def prefixed(name: str, arrays: Arrays) -> Arrays:
-    """The same arrays, with a name and a slash before theirs: several such fit into one archive."""
-    return {f"{name}/{part}": array for part, array in arrays.items()}
+def add_prefix(prefix: str, arrays: Arrays) -> Arrays:
+    """Put a prefix and a slash before the name of each array, so that several sets fit into one archive."""
+    return {f"{prefix}/{name}": array for name, array in arrays.items()}
 
 
-def under(name: str, arrays: Arrays) -> Arrays:
-    """Arrays that ``prefixed`` put this name before, without it.
+def select_prefix(prefix: str, arrays: Arrays) -> Arrays:
+    """Return the arrays to which ``add_prefix`` gave this prefix, under their original names.
 
     Examples
     --------
-    >>> [*under("a", prefixed("a", {"x": np.ones(1)}) | prefixed("b", {"y": np.ones(1)}))]
+    >>> both = add_prefix("a", {"x": np.ones(1)}) | add_prefix("b", {"y": np.ones(1)})
+    >>> [*select_prefix("a", both)]
     ['x']
     """
-    return {key.removeprefix(f"{name}/"): part for key, part in arrays.items() if key.startswith(f"{name}/")}
+    start = f"{prefix}/"
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
 
-def changed(arrays: Arrays, known: Arrays) -> Arrays:
-    """Arrays that are not the same as the known one of their name.
+def select_changed(arrays: Arrays, known: Arrays) -> Arrays:
+    """Return the arrays that differ from the known array of the same name, or have none.
 
     Examples
     --------
-    >>> [*changed({"x": np.arange(2), "y": np.ones(1)}, {"x": np.arange(2), "y": np.zeros(1)})]
+    >>> [*select_changed({"x": np.arange(2), "y": np.ones(1)}, {"x": np.arange(2), "y": np.zeros(1)})]
     ['y']
     """
     return {name: array for name, array in arrays.items() if name not in known or not _same(array, known[name])}
@@ -85,7 +98,10 @@ def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
 
 
 def read_archive(path: Place, kind: str, version: int) -> tuple[dict[str, Any], Arrays]:
-    """Read a file that ``write_archive`` wrote; one that is damaged, or of another kind or version, is refused."""
+    """Return the JSON and the arrays of a file that ``write_archive`` wrote.
+
+    A damaged file raises ``Damaged``; a file of another kind or version raises a plain ``ValueError``.
+    """
     name = os.fspath(path) if isinstance(path, str | os.PathLike) else str(getattr(path, "name", "the file"))
     try:
         with (
@@ -98,16 +114,19 @@ def read_archive(path: Place, kind: str, version: int) -> tuple[dict[str, Any], 
         meta: dict[str, Any] = json.loads(text.tobytes())
     except FileNotFoundError:
         raise
-    except Exception as error:  # zipfile and NumPy raise a dozen kinds for a damaged file
-        raise Damaged(f"{name!r} is not a surefair file, or it is damaged.") from error
+    except Exception as error:  # zipfile and NumPy raise a dozen types for a damaged file
+        raise Damaged(
+            f"{name!r} is not a surefair file, or it is damaged. Use another copy, or save it again."
+        ) from error
     if meta.get("format") != kind or meta.get("version") != version:
         raise ValueError(
             f"{name!r} has format {meta.get('format')!r}, version {meta.get('version')!r}; this release "
-            f"reads {kind!r}, version {version}. Read it with the release that wrote it, or fit afresh."
+            f"reads {kind!r}, version {version}. Read it with the release that wrote it, or fit again."
         )
     damaged = [part for part, digest in meta["sha256"].items() if part not in arrays or _sha256(arrays[part]) != digest]
     if not intact or damaged:
-        raise Damaged(f"{name!r} is damaged: {', '.join(damaged) or 'its description'} fails its checksum.")
+        what = ", ".join(damaged) or "its description"
+        raise Damaged(f"{name!r} is damaged: {what} fails its checksum. Use another copy, or save it again.")
     return meta, arrays
 
 

@@ -1,4 +1,4 @@
-"""Files that are there as a whole, or not at all."""
+"""Write a file completely or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file to write; an older one stays as it was until the new one is complete.
+    """Open a file for writing; an existing file is replaced only once the new one is complete.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     path = Path(path)
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {str(path.parent)!r} to save into. Make it first.")
+        raise FileNotFoundError(f"The folder {str(path.parent)!r} to save into does not exist. Create it first.")
     scratch = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         with scratch.open("xb") as file:

@@ -1,4 +1,4 @@
-"""Rows that cannot be used: counted for each reason, and too many of them stop the run."""
+"""Count the rows that cannot be used, by reason, and stop the run when there are too many."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 
 class TooManyBadRows(ValueError):
-    """More rows cannot be used than the limit allows."""
+    """The data have more unusable rows than the limit allows."""
 
 
 class BadRows:
-    """Tally of rows that cannot be used: how many for each reason, and where the first is.
+    """Number of unusable rows for each reason, and where the first of them is.
 
     Parameters
     ----------
     limit : int
-        The largest number of such rows that does not stop the run.
+        Largest number of unusable rows that does not stop the run.
 
     Examples
     --------
@@ -26,7 +26,7 @@ class BadRows:
     >>> bad.add("no label", 1, "row 120")
     Traceback (most recent call last):
     surefair.tables.bad_rows.TooManyBadRows: 3 rows cannot be used, and the limit is 2. no label: 1, the first in row
-    120; too few fields: 2, the first in line 17: '52'. Mend the data, or raise max_bad_rows (--max-bad-rows).
+    120; too few fields: 2, the first in line 17: '52'. Fix the data or raise max_bad_rows (--max-bad-rows).
     """
 
     def __init__(self, limit: int) -> None:
@@ -35,23 +35,24 @@ class BadRows:
 
     @property
     def total(self) -> int:
-        """Number of rows that cannot be used, for any reason."""
+        """Number of unusable rows, over all reasons."""
         return sum(count for count, _ in self._found.values())
 
     def add(self, reason: str, count: int, where: str) -> None:
-        """Count rows; `where` is the place of the first of them. Past the limit, raise `TooManyBadRows`."""
+        """Count unusable rows, the first of them at `where`; raise `TooManyBadRows` beyond the limit."""
         before, first = self._found.get(reason, (0, where))
         if count:
             self._found[reason] = (before + count, first)
         if self.total > self.limit:
             raise TooManyBadRows(
                 f"{self.total} {'row' if self.total == 1 else 'rows'} cannot be used, and the limit is {self.limit}. "
-                f"{self}. Mend the data, or raise max_bad_rows (--max-bad-rows)."
+                f"{self}. Fix the data or raise max_bad_rows (--max-bad-rows)."
             )
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Reason, count and first place, sorted by reason."""
-        return [{"reason": r, "count": count, "first": first} for r, (count, first) in sorted(self._found.items())]
+        """Return reason, count and place of the first row, sorted by reason."""
+        found = sorted(self._found.items())
+        return [{"reason": reason, "count": count, "first": first} for reason, (count, first) in found]
 
     def __str__(self) -> str:
-        return "; ".join(f"{e['reason']}: {e['count']}, the first in {e['first']}" for e in self.to_dict())
+        return "; ".join(f"{one['reason']}: {one['count']}, the first in {one['first']}" for one in self.to_dict())

@@ -1,7 +1,7 @@
-"""From tables to rows that can be used: features, labels, groups and weights, with all that was met on the way counted.
+"""From tables to rows: features, labels, groups and weights, with everything met on the way counted.
 
-Which columns become which features, and which labels there are, is settled on the first table and then stays. Counts of
-two parts of the data add.
+The first table settles which columns become which features, and which labels there are. Counts of two parts of the data
+add.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,119 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from surefair.audit.result import Settings
 from surefair.names import one_of
+from surefair.rows import CodedColumn, Groups, IntArray, Levels, Names, Rows
 from surefair.tables.bad_rows import BadRows
 from surefair.tables.encoder import MISSING, Features, as_numbers, as_words, is_number, is_text, plain_column
-from surefair.tables.split import Rows, sides
+from surefair.tables.source import Source, open_source
 
 
-class Intake:
-    """How tables become rows, and what was met.
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of a table serve for what, and how a CSV file is written.
 
     Attributes
     ----------
-    settings : Settings
-    features : Features or None
+    label : str
+        Column of the label, with two values.
+    sensitive : tuple of str
+        Columns of the groups. They are not features unless ``include_sensitive``.
+    positive : str or None
+        The positive label; by default the second in sorted order.
+    features : tuple of str or None
+        Columns to learn from; by default all columns without another role.
+    drop : tuple of str
+        Columns not to learn from.
+    weights : str or None
+        Column of sample weights.
+    split_by : str or None
+        Column whose equal values stay on one side of a split.
+    include_sensitive : bool
+        Whether the sensitive columns are features too.
+    names : tuple of str or None
+        Names of the columns of a CSV file without a header.
+    delimiter, encoding : str
+        Delimiter (None for a comma, or a tab in .tsv files) and encoding of a CSV file.
+    max_bad_rows : int
+        Rows that cannot be used; more of them are an error.
+    """
+
+    label: str
+    sensitive: tuple[str, ...]
+    positive: str | None = None
+    features: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    weights: str | None = None
+    split_by: str | None = None
+    include_sensitive: bool = False
+    names: tuple[str, ...] | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    max_bad_rows: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("sensitive", "features", "drop", "names"):
+            value = getattr(self, name)
+            as_tuple = (value,) if isinstance(value, str) else value if value is None else tuple(value)
+            object.__setattr__(self, name, as_tuple)
+        if self.positive is not None:
+            object.__setattr__(self, "positive", str(self.positive))
+        self._check_roles()
+
+    def _check_roles(self) -> None:
+        if not self.sensitive:
+            raise ValueError("sensitive is empty. Name at least one sensitive column.")
+        features = self.features or ()
+        if both := [name for name in features if name in self.drop]:
+            raise ValueError(f"Column {both[0]!r} is in features and in drop. Remove it from one of them.")
+        roles = Counter([self.label, *self.sensitive, *([self.weights] if self.weights else [])])
+        if twice := [name for name, n in roles.items() if n > 1]:
+            raise ValueError(
+                f"Column {twice[0]!r} has two roles. Name different columns as the label, as sensitive and as weights."
+            )
+        if taken := [name for name in features if name in (self.label, self.weights)]:
+            raise ValueError(f"Column {taken[0]!r} is the label or the weights. Remove it from features.")
+
+    def open(self, data: Any, bad: BadRows) -> Source:
+        """Open data for reading."""
+        more = {} if self.delimiter is None else {"delimiter": self.delimiter}
+        return open_source(data, names=self.names, encoding=self.encoding, bad=bad, **more)
+
+    def to_read(self, schema: pa.Schema) -> list[str]:
+        """Names of the columns to read, in the order of the data; columns that are not there are refused."""
+        known = schema.names
+        named = {
+            "label": (self.label,), "sensitive": self.sensitive, "features": self.features or (),
+            "drop": self.drop, "weights": (self.weights,), "split_by": (self.split_by,),
+        }  # fmt: skip
+        for what, names in named.items():
+            for name in names:
+                if name is not None:
+                    _check_header(name, known)
+                    kind = schema.field(one_of(name, known, f"column for {what}")).type
+                    if what not in ("features", "drop") and not _can_serve(kind, what):
+                        raise ValueError(
+                            f"Column {name!r} has type {kind}, which cannot be used for {what}. Convert it to text or "
+                            "numbers."
+                        )
+        needed = {name for what, names in named.items() if what != "drop" for name in names}
+        if self.features is None:
+            needed |= {*known} - {*self.drop}
+        return [name for name in known if name in needed]
+
+    def roles(self) -> dict[str | None, str]:
+        """Role of each column that is not a feature."""
+        roles = {self.label: "label", self.weights: "weights", self.split_by: "split"}
+        return roles | dict.fromkeys(self.sensitive, "sensitive")
+
+
+class Intake:
+    """Turns tables into rows, and counts bad rows, missing values and unseen values.
+
+    Attributes
+    ----------
+    columns : Columns
+    encoder : Features or None
         None before the first table.
     labels : tuple of str
         The negative and the positive one.
@@ -37,90 +137,107 @@ class Intake:
         Number, in the whole data, of the first row that comes here, and how many have come.
     bad : BadRows
     own : set of str
-        Reasons for bad rows that are found here, not by the reader.
+        Reasons for bad rows that were found here, not by the reader.
     missing, unseen : Counter
-        Rows without a value, and with one that the first table does not have, by column.
+        Rows without a value, and rows with a value that the first table does not have, by column.
     place : callable
-        What people call the place of a row, given its number in the whole data.
+        Describes the place of a row, given its number in the whole data.
     """
 
-    def __init__(self, settings: Settings, bad: BadRows, place: Callable[[int], str]) -> None:
-        self.settings, self.bad, self.place = settings, bad, place
-        self.features: Features | None = None
+    def __init__(self, columns: Columns, bad: BadRows, place: Callable[[int], str]) -> None:
+        self.columns = columns
+        self.bad = bad
+        self.place = place
+        self.encoder: Features | None = None
         self.labels: tuple[str, ...] = ()
-        self.first = self.read = 0
+        self.first = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self.read = 0
         self.own: set[str] = set()
         self.missing: Counter[str] = Counter()
         self.unseen: Counter[str] = Counter()
 
     def elsewhere(self, first: int, place: Callable[[int], str]) -> Intake:
-        """Return one for another part of the data, which begins with this row: settled alike, with nothing counted."""
+        """Return an intake, settled in the same way, for another part of the data that begins with this row."""
         new = copy(self)
-        new.first, new.read, new.place, new.bad = first, 0, place, BadRows(self.bad.limit)
-        new.own, new.missing, new.unseen = set(), Counter(), Counter()
+        new.first = first
+        new.place = place
+        new.bad = BadRows(self.bad.limit)
+        new._forget()
         return new
 
-    def settle(self, table: pa.Table, columns: Sequence[str]) -> None:
-        """Settle labels and features on the first table, of these columns."""
-        settings = self.settings
-        code, words = as_words(plain_column(table, settings.label))
+    def settle(self, table: pa.Table, read: Sequence[str]) -> None:
+        """Settle labels and features on the first table, which has these columns."""
+        columns = self.columns
+        code, words = as_words(plain_column(table, columns.label))
         count = Counter(words[code].tolist())
         found = sorted((word for word in count if word != MISSING), key=in_order)
         if len(found) != 2:
-            told = ", ".join(f"{word!r} ({count[word]:,} rows)" for word in found[:10])
+            shown = ", ".join(f"{word!r} ({count[word]:,} rows)" for word in found[:10])
             hint = "Keep or merge two of them." if len(found) > 2 else "If the data are sorted by it, shuffle them."
             raise ValueError(
-                f"The label {settings.label!r} must have two values; the first {table.num_rows:,} rows show "
-                f"{len(found)}: {told or 'none'}{' and so on' if len(found) > 10 else ''}. {hint}"
+                f"The label {columns.label!r} must have two values; the first {table.num_rows:,} rows show "
+                f"{len(found)}: {shown or 'none'}{' and more' if len(found) > 10 else ''}. {hint}"
             )
-        if settings.positive is not None:
-            meant = [word for word in found if _alike(word, settings.positive)] or [settings.positive]
-            one_of(meant[0], found, f"value of the label {settings.label!r}")
+        if columns.positive is not None:
+            meant = [word for word in found if _is_same_word(word, columns.positive)] or [columns.positive]
+            one_of(meant[0], found, f"value of the label {columns.label!r}")
             found = sorted(found, key=lambda word: word == meant[0])
         self.labels = tuple(found)
-        taken = {settings.label, settings.weights, settings.split_by}
-        taken |= set() if settings.include_sensitive else {*settings.sensitive}
-        self.features = Features.fit(table, settings.features or [name for name in columns if name not in taken])
+        taken = {columns.label, columns.weights, columns.split_by}
+        taken |= set() if columns.include_sensitive else {*columns.sensitive}
+        self.encoder = Features.fit(table, columns.features or [name for name in read if name not in taken])
 
     def rows(self, table: pa.Table) -> Rows:
-        """Rows of a table that can be used, as numbers; the others are counted, each for the first reason found."""
-        assert self.features is not None
-        settings, n, (no, yes) = self.settings, table.num_rows, self.labels
-        encoded = self.features.encode(table)
-        bad, numbers = dict(encoded.bad), self.first + self.read + np.arange(n)
+        """Turn a table into rows; rows that cannot be used are counted, each under the first reason found."""
+        assert self.encoder is not None
+        columns = self.columns
+        n = table.num_rows
+        no, yes = self.labels
+        encoded = self.encoder.encode(table)
+        bad = dict(encoded.bad)
+        numbers = self.first + self.read + np.arange(n)
 
         def column(name: str, reason: str) -> tuple[NDArray[np.intp], NDArray[Any]]:
             code, words = as_words(plain_column(table, name))
             bad[reason] = (words == MISSING)[code]
             return code, words
 
-        code, words = column(settings.label, f"no label {settings.label!r}")
+        code, words = column(columns.label, f"no label {columns.label!r}")
         known = np.array([word in (no, yes, MISSING) for word in words.tolist()], dtype=bool)
-        bad[f"a label {settings.label!r} other than {no!r} and {yes!r}"] = ~known[code]
-        y, groups = (words == yes)[code], np.empty((len(settings.sensitive), n), dtype=object)
-        for i, name in enumerate(settings.sensitive):
-            code, words = column(name, f"no value of the sensitive column {name!r}")
-            groups[i] = words[code]
-        weight, keys = np.ones(n), numbers.astype(np.uint64)
-        if settings.weights is not None:
-            weight, _ = as_numbers(plain_column(table, settings.weights))
-            bad[f"a weight {settings.weights!r} that is missing, negative or infinite"] = ~(
+        bad[f"a label {columns.label!r} other than {no!r} and {yes!r}"] = ~known[code]
+        y = np.where((words == yes)[code], 1.0, -1.0)
+        sensitive = {name: column(name, f"no value of the sensitive column {name!r}") for name in columns.sensitive}
+        weight = np.ones(n)
+        key = numbers.astype(np.uint64)
+        if columns.weights is not None:
+            weight, _ = as_numbers(plain_column(table, columns.weights))
+            bad[f"a weight {columns.weights!r} that is missing, negative or infinite"] = ~(
                 np.isfinite(weight) & (weight >= 0.0)
             )
-        if settings.split_by is not None:
-            code, words = column(settings.split_by, f"no value of {settings.split_by!r} to split by")
-            keys = pd.util.hash_array(words, categorize=False)[code]
-        good = np.ones(n, dtype=bool)
+        if columns.split_by is not None:
+            code, words = column(columns.split_by, f"no value of {columns.split_by!r} to split by")
+            key = pd.util.hash_array(words, categorize=False)[code]
+        good = self._count_bad(bad, numbers)
+        for tally, found in ((self.missing, encoded.missing), (self.unseen, encoded.unseen)):
+            tally.update({name: int((rows & good).sum()) for name, rows in found.items()})
+        self.read += n
+        groups, group = _code_groups({name: (code[good], words) for name, (code, words) in sensitive.items()})
+        names = Names(self.encoder.names, Levels(np.array(self.labels, dtype=np.str_), "label"), groups)
+        return Rows(encoded.X[good], y[good], group, weight[good], names, key[good])
+
+    def _count_bad(self, bad: dict[str, NDArray[np.bool_]], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Count bad rows by reason; returns which rows are good."""
+        good = np.ones(len(numbers), dtype=bool)
         for reason, rows in bad.items():
             if (rows := rows & good).any():
                 good &= ~rows
                 self.own.add(reason)
                 whole = " of those with all fields" if self.bad.total > self.own_bad else ""
                 self.bad.add(reason, int(rows.sum()), f"{self.place(int(numbers[rows.argmax()]))}{whole}")
-        for tally, found in ((self.missing, encoded.missing), (self.unseen, encoded.unseen)):
-            tally.update({name: int((rows & good).sum()) for name, rows in found.items()})
-        self.read += n
-        return Rows(encoded.X, y, groups, weight, sides(keys, settings.random_state)).part(good)
+        return good
 
     @property
     def own_bad(self) -> int:
@@ -128,7 +245,7 @@ class Intake:
         return sum(one["count"] for one in self.bad.to_dict() if one["reason"] in self.own)
 
     def pack(self) -> dict[str, Any]:
-        """What was counted, as JSON."""
+        """Return the counts, ready for JSON."""
         bad = [one for one in self.bad.to_dict() if one["reason"] in self.own]
         return {"read": self.read, "bad": bad, "missing": dict(self.missing), "unseen": dict(self.unseen)}
 
@@ -142,37 +259,44 @@ class Intake:
             self.bad.add(one["reason"], one["count"], one["first"])
 
 
-def columns_to_read(settings: Settings, schema: pa.Schema) -> list[str]:
-    """Columns to read, in the order of the data."""
-    known = schema.names
-    named = {
-        "label": (settings.label,), "sensitive": settings.sensitive, "features": settings.features or (),
-        "drop": settings.drop, "weights": (settings.weights,), "split_by": (settings.split_by,),
-    }  # fmt: skip
-    for what, names in named.items():
-        for name in names:
-            if name is not None:
-                _check_header(name, known)
-                kind = schema.field(one_of(name, known, f"column for {what}")).type
-                if what not in ("features", "drop") and not _serves(kind, what):
-                    raise ValueError(f"Column {name!r} is of type {kind}, which cannot serve for {what}. Convert it.")
-    needed = {name for what, names in named.items() if what != "drop" for name in names}
-    if settings.features is None:
-        needed |= {*known} - {*settings.drop}
-    return [name for name in known if name in needed]
+def read_all(data: Any, columns: Columns, chunk: int = 50_000) -> tuple[Rows, Intake]:
+    """Read all rows of data into memory; the first chunk settles features and labels."""
+    bad = BadRows(columns.max_bad_rows)
+    source = columns.open(data, bad)
+    read = columns.to_read(source.schema)
+    intake = Intake(columns, bad, source.place)
+    parts: list[Rows] = []
+    for table in source.tables(chunk, read):
+        if intake.encoder is None:
+            intake.settle(table, read)
+        parts.append(intake.rows(table))
+    rows = parts[0]
+    for part in parts[1:]:
+        rows = rows.followed_by(part)
+    return rows, intake
+
+
+def _code_groups(sensitive: dict[str, tuple[NDArray[np.intp], NDArray[Any]]]) -> tuple[Groups, IntArray]:
+    """Code the groups of each column, given the positions of the rows' words and the words."""
+    coded: dict[str | None, CodedColumn] = {}
+    for name, (code, words) in sensitive.items():
+        present, positions = np.unique(code, return_inverse=True)
+        coded[name] = CodedColumn(words[present].astype(np.str_), positions)
+    groups = Groups.of(coded)
+    return groups, groups.codes(coded)
 
 
 def _check_header(name: str, known: Sequence[str]) -> None:
-    """Refuse a name that is not there with a hint, where the others look like a row rather than a header."""
+    """Refuse an unknown name with a hint if the other names look like a row rather than a header."""
     if name not in known and any(in_order(word)[0] is False for word in known):
         raise ValueError(
-            f"There is no column {name!r}. The first line reads {', '.join(map(repr, known[:6]))} and so on: if the "
-            "file has no header, give the names of its columns (names, --names)."
+            f"There is no column {name!r}. The first line is {', '.join(map(repr, known[:6]))}, ...: if the file has "
+            "no header, pass the names of its columns (names, --names)."
         )
 
 
-def _serves(kind: pa.DataType, what: str) -> bool:
-    """Whether a column of this type has values to compare, or as weights numbers."""
+def _can_serve(kind: pa.DataType, what: str) -> bool:
+    """Whether a column of this type has values to compare, or numbers to be weights."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     dated = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
     return is_text(kind) or is_number(kind) or (what != "weights" and dated)
@@ -187,7 +311,7 @@ def in_order(word: str) -> tuple[bool, float, str]:
     return (True, 0.0, word) if np.isnan(number) else (False, number, word)
 
 
-def _alike(word: str, asked: str) -> bool:
+def _is_same_word(word: str, asked: str) -> bool:
     """Whether a word is the one asked for, as text, as a number, or as true or false."""
     same_number = not in_order(word)[0] and in_order(word)[:2] == in_order(asked)[:2]
     return word == asked or same_number or (word == asked.lower() and word in ("true", "false"))

@@ -1,206 +1,116 @@
-"""What to doubt of a fit: its start, its steps, its replicates, its constraint, its constraint set.
+"""Diagnostics that training itself can find: about the constraint set, divergence, late groups and the order of rows.
 
-Here the numbers are worked out; ``diagnostics`` says what they must be and what to do.
+This file gathers the numbers; the files in ``diagnostics`` say what the numbers should be and what to do.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.special import chdtrc
 
-from surefair.criteria import Members, Slabs
+from surefair.criteria import Form, Members, Slabs
 from surefair.diagnostics import (
-    DegenerateReplicates,
     Diagnostic,
-    StepTooLarge,
-    check_alike,
-    check_bias,
-    check_boundary,
-    check_constraint_set,
-    check_covariance,
-    check_memory,
-    check_path,
-    check_replicates,
-    check_separable,
-    check_start,
-    check_steps,
-    left_of_start,
-    limit,
+    chance_constraint,
+    degenerate_replicates,
+    late_group,
+    separable_data,
+    small_constraint_set,
+    step_too_large,
+    time_dependence,
 )
-from surefair.inference import theory
-from surefair.learners import trace as covariances
-from surefair.learners.schedules import enough_rows
+from surefair.diagnostics.time_dependence import Runs
 from surefair.losses import LOSSES
-from surefair.rows.arrays import FloatArray, is_sparse
-from surefair.training.model import Fit, Rows
+from surefair.rows import Census, FloatArray, Groups, IntArray, is_sparse
+from surefair.training.coordinates import enough_rows
+from surefair.training.fit import Fit
 
-FLAT = 1e-3  # curvature, relative to the largest, of directions that rows do not show
-PATH = 1_000  # rows without which the path of the average says nothing
-POINTS = 200  # numbers of rows at which dynamics are looked at
-FEW_WRONG = 0.02  # share of rows on the wrong side, with more of which labels are not separable
-KINDS, LOOKED_AT = 100, 20_000  # kinds of evaluation rows near the boundary, among these first rows
-DIVERGED = "the fit or some replicates diverged: the step is too large for this problem"
+FEW_WRONG = 0.02  # share of rows on the wrong side; with more of them, no hyperplane can separate the labels
 
 
-def of_constraint_set(fit: Fit) -> list[Diagnostic]:
-    """What to warn of as soon as the constraint set is complete."""
-    problem, (raw, y, group, weight), found = fit.problem, fit.constraint_set, list[Diagnostic]()
-    if problem.criterion is not None and problem.groups is not None:
-        looked_at = [rate.looks_at(y) & (weight > 0.0) for rate in problem.criterion.rates]
-        members = Members(group, problem.groups.sizes, weight).indicators()
+def check_constraint_set(fit: Fit) -> list[Diagnostic]:
+    """Check the constraint set as soon as it is complete."""
+    problem = fit.problem
+    rows = fit.constraint_set
+    groups = rows.names.groups
+    found: list[Diagnostic] = []
+    if problem.criterion is not None and groups is not None:
+        looked_at = [rate.looks_at(rows.y) & (rows.weight > 0.0) for rate in problem.criterion.rates]
+        members = Members(rows.group, groups.sizes, rows.weight).indicators()
         least = np.min([members[part].sum(axis=0) for part in looked_at], axis=0)
-        found += check_constraint_set(least.astype(int).tolist(), problem.groups.words)
-    if fit.rigid:
-        sizes = ", ".join(map(str, problem.groups.sizes)) if problem.groups is not None else ""
-        n = len(fit.W) - int(problem.fit_intercept)
-        words = (
-            f"Constraints for {sizes} groups fix the coefficients of all {n} features at 0: nothing is left to "
-            "learn. Raise tolerance, add features, or constrain fewer groups."
-        )
-        found.append(DegenerateReplicates(words))
-    X, start = fit.features(raw), fit.learner.settings.start
+        found += small_constraint_set.check(least.astype(int).tolist(), groups.words)
+    sizes = "" if groups is None else ", ".join(map(str, groups.sizes))
+    found += degenerate_replicates.check_freedom(fit.is_rigid, sizes, len(fit.W) - int(problem.fit_intercept))
+    X = fit.features(rows.X)
     enough = enough_rows(X) and not is_sparse(X)
-    if enough and problem.criterion is not None and problem.groups is not None and _held(fit):
+    if enough and problem.criterion is not None and groups is not None and _is_held_back(fit):
         numbers = X[:, :-1] if problem.fit_intercept else X
-        p = [_alike(numbers, codes, n) for codes, n in zip(group.T, problem.groups.sizes, strict=True)]
-        found += check_alike(p, [*problem.groups.levels])
-    if problem.loss is LOSSES["log_loss"] and weight.any():
-        moved, some = fit.moved(raw), weight > 0.0
-        margins = moved @ start
-        likely = not start.any() or np.mean((y * margins <= 0.0)[some]) < FEW_WRONG
-        separable = bool(enough and likely and _separable(moved[some], y[some], fit.learner.form))
-        found += check_separable(margins, y, weight, problem.loss.curvature(margins, y), separable)
+        p = [_p_value(numbers, codes, n) for codes, n in zip(rows.group.T, groups.sizes, strict=True)]
+        found += chance_constraint.check(p, [*groups.levels])
+    if problem.loss is LOSSES["log_loss"] and rows.weight.any():
+        found += _check_separable(fit, enough)
     return found
 
 
-def of_divergence(fit: Fit) -> list[Diagnostic]:
-    """Warn where the fit or a replicate diverged."""
-    words = f"{DIVERGED[0].upper()}{DIVERGED[1:]}. Use step_size='auto', or a smaller eta0."
-    return [] if fit.finite else [StepTooLarge(words)]
+def _check_separable(fit: Fit, enough: bool) -> list[Diagnostic]:
+    rows = fit.constraint_set
+    start = fit.learner.settings.start
+    moved = fit.to_learner(rows.X)
+    some = rows.weight > 0.0
+    scores = moved @ start
+    likely = not start.any() or np.mean((rows.y * scores <= 0.0)[some]) < FEW_WRONG
+    separable = bool(enough and likely and _is_separable(moved[some], rows.y[some], fit.learner.form))
+    return separable_data.check(scores, rows.y, rows.weight, fit.problem.loss.curvature(scores, rows.y), separable)
 
 
-def of_training(fit: Fit) -> list[Diagnostic]:
-    """What to warn of at questions: the start, the steps, the replicates, the constraint's boundary, the stream."""
-    if diverged := of_divergence(fit):
-        return diverged
-    theta, B = fit.theta, fit.problem.n_replicates
-    found, moments = check_replicates(theta[:, 1:]) if B > 1 else [], _moments(fit)
-    if found or moments is None:
-        return found
-    s, form, mean, active = fit.learner.settings, fit.learner.form, fit.learner.mean(fit.itself)[:, 0], None
-    if isinstance(form, Slabs) and s.tolerance > 0.0 and B > 1:
-        room, across, push, error = _faces(fit, mean, moments)
-        found, active = check_boundary(room, across, push, error, s.tolerance), room <= 3.0 * across
-    basis, curvature = theory.free_curvature(s, form, mean, moments.hessian, active=active)
-    values, directions = np.linalg.eigh(curvature)
-    top, along = values.max(initial=0.0), basis @ directions
-    if top <= 0.0:
-        return found
-    rows = np.r_[0.0, np.geomspace(1.0, max(fit.state.k / fit.shards, 1.0), POINTS)]  # of merged fits, the mean number
-    left = left_of_start(np.maximum(values, s.alpha), rows, s.schedule.total(rows))
-    ahead = np.divide(left, 1.0 - left, out=np.zeros_like(left), where=left < 1.0)
-    bias = fit.back(along @ (ahead * ((s.start - mean) @ along)))
-    reach = float(values[values > FLAT * top].min() * s.schedule.total(rows[-1:])[0])
-    plug_in = np.sqrt(np.maximum(np.diag(fit.sandwich(moments.hessian, moments.scores)), 0.0))
-    if B < 2:
-        return found + check_start(bias, plug_in, reach)
-    off, sd = theta[:, 1:].mean(axis=1) - theta[:, 0], theta[:, 1:].std(axis=1, ddof=1)
-    size = np.linalg.norm(fit.W, axis=1) if fit.W.ndim == 2 else fit.W
-    held = sd <= 1e-6 * size * (sd / size).max()  # by a constraint, but for rounding
-    sd, plug_in = np.where(held, 0.0, sd), np.where(held, 0.0, plug_in)
-    found += check_start(bias, limit(sd, B), reach) + check_steps(off, sd, plug_in, B)
-    found = found or check_bias(off, sd, B)
-    if not found and fit.traced and fit.state.k >= PATH:
-        found = check_path(np.sqrt(np.maximum(np.diag(fit.scaling), 0.0) / fit.state.k), sd, B)
-    return found or check_covariance(sd, plug_in, B)
+def check_divergence(fit: Fit) -> list[Diagnostic]:
+    """Check whether the fit or a replicate diverged."""
+    return step_too_large.check_finite(fit.is_finite)
 
 
-def of_random_scaling(fit: Fit) -> list[Diagnostic]:
-    """What to warn of where random scaling is asked for: iterates that forget within 1 / (η λ) rows, λ the flattest."""
-    if diverged := of_divergence(fit):
-        return diverged
-    (hessian, _), learner, k = fit.plug_in, fit.learner, fit.state.k
-    s = learner.settings
-    _, curvature = theory.free_curvature(s, learner.form, learner.mean(fit.itself)[:, 0], hessian)
-    values = np.linalg.eigvalsh(curvature)
-    flat = values[values > FLAT * values.max(initial=0.0)].min(initial=np.inf)
-    rows = np.geomspace(k, 1e12, POINTS).round()
-    return check_memory(np.array([1.0 / (flat * s.schedule.steps(int(n), 1)[0]) for n in rows]), rows, k)
+def check_late_groups(groups: Groups, before: Groups) -> list[Diagnostic]:
+    """Report groups that were not there before."""
+    return late_group.check(new_groups(groups, before, "not in the constraint set"))
 
 
-def near_the_boundary(fit: Fit, rows: Rows) -> FloatArray:
-    """Margins of the kinds of rows next to the boundary, and whether replicates disagree about each: (kinds, 2).
-
-    With very many rows, only the first are looked at.
-    """
-    X, theta = fit.features(rows.X[:LOOKED_AT]), fit.theta
-    margin = X @ theta[:, 0]
-    near = _nearest(margin)
-    disagree = ((X[near] @ theta[:, 1:] > 0.0) != (margin[near, None] > 0.0)).any(axis=1)
-    return np.column_stack([margin[near], disagree])
+def check_order(runs: Runs, census: Census | None) -> list[Diagnostic]:
+    """Check whether the rows of a stream seem to come in random order."""
+    rows: tuple[IntArray, ...] = () if census is None else census.rows
+    return time_dependence.check(runs, rows, [] if census is None else [*census.groups.levels])
 
 
-def nearest(near: FloatArray) -> FloatArray:
-    """Of margins, with a second column, one of each kind next to the boundary."""
-    return near[_nearest(near[:, 0])]
+def new_groups(groups: Groups, before: Groups | None, where: str) -> str:
+    """Say in words which groups of known columns are new; an empty text means there are none."""
+    seen = set() if before is None else set(before.labels)
+    columns = {column for column, _ in seen}
+    new = [label for label in groups.labels if label[0] in columns and label not in seen]
+    if not new:
+        return ""
+    shown = ", ".join(f"{group!r}" if column is None else f"{group!r} of {column!r}" for column, group in new)
+    return f"{'Groups' if len(new) > 1 else 'Group'} {shown} {'were' if len(new) > 1 else 'was'} {where}"
 
 
-def _nearest(margin: FloatArray) -> NDArray[np.intp]:
-    """Places of one row of each kind, told apart by their margins, next to the boundary."""
-    top = float(np.abs(margin).max(initial=0.0))
-    _, kinds = np.unique((margin / (top or 1.0)).round(9), return_index=True)
-    return kinds[np.argsort(np.abs(margin[kinds]))[:KINDS]]
+def _is_separable(X: FloatArray, y: FloatArray, form: Form) -> bool:
+    """Whether a hyperplane that slabs allow separates the labels ±1: whether y xᵀθ ≥ 1 has a solution.
 
-
-class _Moments(NamedTuple):
-    """Hessian of loss and ridge; covariance, mean and number of the scores; all in the learner's coordinates."""
-
-    hessian: FloatArray
-    scores: FloatArray
-    mean: FloatArray
-    n: int
-
-
-def _moments(fit: Fit) -> _Moments | None:
-    """Moments of the pass, where its trace is kept; otherwise on the constraint set, where this has rows enough."""
-    if fit.traced:
-        return _Moments(*fit.plug_in, *covariances.mean_score(fit.trace))
-    raw, y, _, weight = fit.constraint_set
-    X = fit.moved(raw)
-    if not (fit.state.k and weight.any() and enough_rows(X)):
-        return None
-    X, share, loss = X.toarray() if is_sparse(X) else X.astype(np.float64), weight / weight.sum(), fit.problem.loss
-    margins = X @ fit.learner.mean(fit.itself)[:, 0]
-    slopes = X * loss.derivative(margins, y)[:, None]
-    mean = share @ slopes
-    scores = (slopes * share[:, None]).T @ slopes - np.outer(mean, mean)
-    hessian = (X * (share * loss.curvature(margins, y))[:, None]).T @ X
-    return _Moments(hessian + fit.problem.alpha * np.eye(len(hessian)), scores, mean, len(y))
-
-
-def _separable(X: FloatArray, y: FloatArray, form: Any) -> bool:
-    """Whether a hyperplane that slabs allow tells the labels ±1 without error: whether y xᵀθ ≥ 1 has a solution.
-
-    However wide a slab is, coefficients can only grow for ever along its faces. A penalty is 0 where there is no error.
+    However wide a slab is, coefficients can only grow without bound along its faces. A penalty is 0 where there is no
+    error.
     """
     faces = form.vectors if isinstance(form, Slabs) else np.empty((0, X.shape[1]))
-    told = linprog(
+    found = linprog(
         np.zeros(X.shape[1]), -y[:, None] * X, -np.ones(len(y)), faces, np.zeros(len(faces)), bounds=(None, None)
     )
-    return bool(told.status == 0)
+    return bool(found.status == 0)
 
 
-def _alike(X: FloatArray, codes: NDArray[np.integer], n_groups: int) -> float:
-    """p-value of no difference between the means of groups: of Pillai's trace, by its limit law.
+def _p_value(X: FloatArray, codes: IntArray, n_groups: int) -> float:
+    """p-value of no difference between the means of groups: Pillai's trace with its limit law.
 
     Examples
     --------
     >>> X, group = np.random.default_rng(0).normal(size=(1000, 2)), np.arange(1000) % 2
-    >>> _alike(X, group, 2) > 0.01, _alike(X + group[:, None], group, 2) < 1e-9
+    >>> _p_value(X, group, 2) > 0.01, _p_value(X + group[:, None], group, 2) < 1e-9
     (True, True)
     """
     X, codes = X[codes >= 0], codes[codes >= 0]
@@ -209,31 +119,18 @@ def _alike(X: FloatArray, codes: NDArray[np.integer], n_groups: int) -> float:
     X = X[:, scale > 0.0] / scale[scale > 0.0]
     member = np.eye(n_groups)[codes]
     member = member[:, member.any(axis=0)]
-    sums, total = member.T @ X, X.T @ X
+    sums = member.T @ X
+    total = X.T @ X
     between = (sums / member.sum(axis=0)[:, None]).T @ sums
     rank = int(np.linalg.matrix_rank(total, rtol=1e-10))
     pillai = float(np.trace(np.linalg.pinv(total, rcond=1e-10, hermitian=True) @ between))
     return float(chdtrc(rank * (member.shape[1] - 1), len(X) * pillai))
 
 
-def _held(fit: Fit) -> bool:
+def _is_held_back(fit: Fit) -> bool:
     """Whether a slab holds the start back, as far as this is known."""
-    s = fit.learner.settings
+    settings = fit.learner.settings
     if not isinstance(fit.learner.form, Slabs):
         return False
-    across = np.abs(fit.learner.form.vectors @ s.start).max(initial=0.0)
-    return bool(across >= s.tolerance * (1.0 - 1e-6)) if s.start.any() else s.tolerance == 0.0
-
-
-def _faces(fit: Fit, mean: FloatArray, moments: _Moments) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Of each slab: room of the fit to its face, spread of the replicates across it, multiplier, standard error."""
-    s, vectors = fit.learner.settings, fit.learner.form.vectors
-    across = vectors @ fit.learner.mean(fit.state)
-    room, sd = s.tolerance - np.abs(across[:, 0]), across[:, 1:].std(axis=1, ddof=1)
-    near = np.flatnonzero(room <= 3.0 * sd)
-    normals = np.sign(across[near, :1]) * vectors[near]
-    solve = np.linalg.pinv(normals.T, rcond=1e-10)
-    push, error = np.zeros(len(vectors)), np.full(len(vectors), np.inf)
-    push[near] = solve @ -(moments.mean + s.alpha * mean)
-    error[near] = np.sqrt(np.maximum(np.sum(solve @ moments.scores * solve, axis=1), 0.0) / moments.n)
-    return room, sd, push, error
+    across = np.abs(fit.learner.form.vectors @ settings.start).max(initial=0.0)
+    return bool(across >= settings.tolerance * (1.0 - 1e-6)) if settings.start.any() else settings.tolerance == 0.0

@@ -1,435 +1,311 @@
-"""From checked rows to a fit: set up on the constraint set D', then take in rows.
+"""Model: a problem and everything learnt about it so far. It takes rows, merges, and packs into plain arrays.
 
-A ``Fit`` is pure data and is replaced as a whole, never changed, so that an error leaves nothing half-updated.
+A model is frozen: taking rows returns a new one, so an error leaves nothing half-updated.
+
+>>> import surefair as sf
+>>> data = sf.datasets.SyntheticDI(seed=0).sample(3_000)
+>>> clf = sf.FairClassifier(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive)
+>>> again = Model.unpack(*clf.model_.pack())
+>>> bool((again.replicates == clf.model_.replicates).all()), again.n_rows
+(True, 2400)
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
-from scipy.sparse import csr_matrix, hstack, vstack
-from scipy.stats import norm
 
-from surefair import kernels
-from surefair.criteria import Criterion, Form, Members, Slabs
-from surefair.inference import interval as intervals
-from surefair.inference import theory
-from surefair.inference.counts import Counts, count
-from surefair.learners import Learner, Settings, learner_for
-from surefair.learners import trace as covariances
-from surefair.learners.dual_averaging import DualAveraging
-from surefair.learners.multipliers import Multipliers
-from surefair.learners.schedules import PolynomialDecay, automatic, enough_rows, evened, whitening
-from surefair.losses import Loss
-from surefair.rows.arrays import FloatArray, is_sparse
-from surefair.rows.groups import Groups, fitted_map, mapped
+from surefair.diagnostics import Diagnostic
+from surefair.diagnostics.time_dependence import Runs
+from surefair.rows import Census, FloatArray, Groups, Levels, Names, Rows
+from surefair.training.checks import check_constraint_set, check_divergence, check_late_groups, check_order
+from surefair.training.fit import Arrays, Fit, Learn, begin
+from surefair.training.problem import Problem
 
-RANK = 1e-10  # of the largest singular value: what is below is rounding
-COVARIANCE_METHODS = ("plug_in", "random_scaling")
-"""How limits of coefficients are read off the pass itself, without replicates."""
-
-CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
-SPARSE_CHUNK = 2**16  # sparse rows that are taken in at a time
-
-
-class Rows(NamedTuple):
-    """Checked and coded rows."""
-
-    X: Any  # (n, d), a float64 array or CSR matrix
-    y: FloatArray  # (n,), labels ±1
-    group: NDArray[np.int64]  # (n, sensitive columns), group codes; -1 where none is given
-    weight: FloatArray  # (n,)
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return len(self.y)
-
-    def part(self, low: int, high: int | None = None) -> Rows:
-        """Rows low, …, high - 1."""
-        return Rows._make(column[low:high] for column in self)
-
-    def halves(self, seed: int) -> tuple[Rows, Rows]:
-        """Two parts, of half of the rows each, drawn at random."""
-        first = np.zeros(self.n, dtype=np.bool_)
-        first[np.random.default_rng(seed).permutation(self.n)[: self.n // 2]] = True
-        return Rows._make(column[first] for column in self), Rows._make(column[~first] for column in self)
-
-    def copy(self) -> Rows:
-        """The same rows in memory of their own."""
-        return Rows._make(column.copy() for column in self)
-
-    def followed_by(self, other: Rows) -> Rows:
-        """These rows, then the other ones, in the kind of these."""
-        more = other.X.toarray() if is_sparse(other.X) and not is_sparse(self.X) else other.X
-        X = vstack([self.X, more], format="csr") if is_sparse(self.X) else np.concatenate([self.X, more])
-        return Rows(X, *(np.concatenate(pair) for pair in zip(self[1:], other[1:], strict=True)))
+__all__ = ["Model", "Problem"]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """What is to be learnt, and how: the classifier's parameters with names looked up."""
+class Model:
+    """What has been learnt, from which rows, and what was found on the way.
 
-    criterion: Criterion | None
-    groups: Groups | None
-    loss: Loss
-    tolerance: float
-    penalty: float
-    sharpness: float | None
-    alpha: float
-    schedule: PolynomialDecay | None  # None for "auto"
-    n_replicates: int
-    multipliers: Multipliers
-    fit_intercept: bool
-    dtype: str
-    feature_map: Any  # a scikit-learn transformer, or None
-    params: dict[str, Any]  # the constructor's parameters, of which all this was made
-
-
-class Fit(NamedTuple):
-    """What has been learnt; D features after the feature map, intercept included."""
+    Attributes
+    ----------
+    problem : Problem
+    features : tuple of str or None
+        Names of the features, where they have names.
+    n_features : int
+    labels : Levels
+        The negative and the positive label.
+    census : Census or None
+        The groups seen so far with their number of rows; None where there are no groups.
+    runs : Runs
+        How often neighbours in the stream differ.
+    waiting : Rows or None
+        The first rows of a stream, until there are enough of them for the constraint set.
+    fit : Fit or None
+        What has been learnt; None while rows are waiting.
+    found : tuple of Diagnostic
+        What is known about the constraint set.
+    """
 
     problem: Problem
-    constraint_set: Rows
-    feature_map: Any  # fitted on D'
-    W: FloatArray  # the learner's coordinates: (D, D), or (D,) where they are only scaled
-    learner: Learner[Any]
-    state: Any
-    sparse: bool  # which kind of rows the learner takes
-    weight: float  # sum of the weights of the rows trained on
-    shards: int = 1  # fits that this one was merged of, each with a start of its own to forget
-    columns: tuple[int, int] | None = None  # of the state, those that rows carry on; None for all
+    features: tuple[str, ...] | None
+    n_features: int
+    labels: Levels
+    census: Census | None
+    runs: Runs
+    waiting: Rows | None = None
+    fit: Fit | None = None
+    found: tuple[Diagnostic, ...] = ()
+
+    @classmethod
+    def of(cls, problem: Problem, names: Names, n_features: int) -> Model:
+        """Make a model before its first row, which knows labels and groups."""
+        census = None if names.groups is None else Census.of(names.groups)
+        runs = Runs.of(0 if census is None else len(census.rows))
+        return cls(problem, names.features, n_features, names.labels, census, runs)
+
+    # -- What is known ------------------------------------------------------------------------------------------------
 
     @property
-    def theta(self) -> FloatArray:
-        """Averaged coefficients, intercept last, shape (D, 1 + replicates): column 0 is the fit itself."""
-        return self._averaged(self.state)
+    def groups(self) -> Groups | None:
+        """The groups seen so far."""
+        return None if self.census is None else self.census.groups
 
     @property
-    def alone(self) -> FloatArray:
-        """Averaged coefficients of the fit itself, shape (D, 1); with many features and replicates, far less work."""
-        return self._averaged(self.itself)
+    def names(self) -> Names:
+        """Names of features, labels and groups."""
+        return Names(self.features, self.labels, self.groups)
 
     @property
-    def itself(self) -> Any:
-        """State without the replicates."""
-        return type(self.state)(self.state[0], *(array[:, :1] for array in self.state[1:]))
-
-    def _averaged(self, state: Any) -> FloatArray:
-        mean = self.learner.mean(state)
-        if self.W.ndim == 1:
-            mean *= self.W[:, None]
-            return mean
-        theta = np.empty_like(mean.T)
-        kernels.change_coordinates(np.ascontiguousarray(mean.T), np.ascontiguousarray(self.W.T), theta)  # unlike BLAS
-        return theta.T
+    def seed(self) -> int:
+        """Seed of the replicates' weights."""
+        return self.problem.multipliers.seed
 
     @property
-    def plug_in(self) -> tuple[FloatArray, FloatArray]:
-        """Hessian of loss and ridge, and covariance of the scores, each (D, D), in the learner's coordinates.
+    def n_rows(self) -> int:
+        """Rows trained on; rows of the constraint set are not among them."""
+        return 0 if self.fit is None else self.fit.n_rows
 
-        Rows are not reduced to the directions that constraints leave, and a penalty is in neither.
+    @property
+    def trained(self) -> Fit:
+        """The fit; it is an error to ask before the constraint set is complete."""
+        if self.fit is None:
+            raise ValueError("The constraint set is not complete yet. Take more rows first.")
+        return self.fit
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """Coefficients, intercept last, shape (D,)."""
+        return self.trained.coefficients[:, 0]
+
+    @property
+    def replicates(self) -> FloatArray:
+        """Coefficients of the replicates, intercept last, shape (D, B)."""
+        return self.trained.theta[:, 1:]
+
+    @property
+    def constraint_set(self) -> Rows:
+        """Rows that are the constraint set, or that will become it."""
+        rows = self.waiting if self.fit is None else self.fit.constraint_set
+        assert rows is not None
+        return rows
+
+    def group_counts(self) -> dict[tuple[str | None, Any], dict[str, Any]]:
+        """Rows of each group, those in the constraint set, and whether it is constrained, by column and value."""
+        if self.census is None:
+            return {}
+        rows = self.constraint_set
+        apart = Census.of(rows.groups).count(rows.group)
+        known = dict(zip(rows.groups.labels, apart.counts, strict=True))
+        constrains = self.problem.criterion is not None
+        return {
+            label: {"n": n, "n_constraint": known.get(label, 0), "constrained": constrains and label in known}
+            for label, n in zip(self.census.groups.labels, self.census.counts, strict=True)
+        }
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What training found: about the constraint set, groups that it lacks, and divergence."""
+        if self.fit is None:
+            return self.found
+        constrained = self.fit.constraint_set.names.groups
+        late: list[Diagnostic] = []
+        if self.problem.criterion is not None and self.groups is not None and constrained is not None:
+            late = check_late_groups(self.groups, constrained)
+        return (*self.found, *late, *check_divergence(self.fit))
+
+    def order_diagnostics(self) -> list[Diagnostic]:
+        """Check whether the rows of the stream seem to come in random order."""
+        return check_order(self.runs, self.census)
+
+    # -- Training -----------------------------------------------------------------------------------------------------
+
+    def train(
+        self, rows: Rows, constraint_set: Rows | None = None, n_threads: int = 1, learn: Learn = Fit.learn
+    ) -> Model:
+        """Train on a whole data set; without a constraint set, the first rows are set apart, at most a fifth of them.
+
+        Parameters
+        ----------
+        rows : Rows
+        constraint_set : Rows, optional
+        n_threads : int
+        learn : callable
+            ``Fit.learn``, or something that does the same elsewhere.
         """
-        hessian, scores = covariances.moments(self.trace)
-        return hessian + self.problem.alpha * np.eye(len(hessian)), scores
+        model = self._count(rows)
+        if constraint_set is None:
+            apart = min(self.problem.n_constraint, rows.n // 5)
+            constraint_set, rows = rows.part(slice(0, apart)), rows.part(slice(apart, None))
+        model = model.begin(constraint_set)
+        return replace(model, fit=learn(model.trained, rows, n_threads, last=True))
 
-    @property
-    def plug_in_covariance(self) -> FloatArray:
-        """Covariance of the averaged coefficients by the sandwich of ``plug_in``, (D, D)."""
-        return self.sandwich(*self.plug_in)
+    def begin(self, constraint_set: Rows) -> Model:
+        """Set the model up on its constraint set, which must have rows of every group known."""
+        fit = begin(self.problem, constraint_set)
+        return replace(self, fit=fit, waiting=None, found=tuple(check_constraint_set(fit)))
 
-    def sandwich(self, hessian: FloatArray, scores: FloatArray) -> FloatArray:
-        """Covariance of the averaged coefficients, (D, D), from moments in the learner's coordinates.
+    def take(self, rows: Rows, n_threads: int = 1) -> Model:
+        """Take the next rows of a stream; until there are enough of them, they wait to become the constraint set."""
+        model = self._count(rows)
+        rows = rows if model.groups is None else rows.among(model.groups)
+        if model.fit is None:
+            rows = rows if model.waiting is None else model.waiting.followed_by(rows)
+            size = self.problem.n_constraint
+            if rows.n < size:
+                return replace(model, waiting=rows.copy())
+            model = model._begin_stream(rows.part(slice(0, size)))
+            rows = rows.part(slice(size, None))
+        return replace(model, fit=model.trained.learn(rows, n_threads))
 
-        Which faces of slabs hold the optimum is seen from the last iterate: it ends on them, and an average, which has
-        begun elsewhere, only comes near.
+    def _count(self, rows: Rows) -> Model:
+        """Count rows by group; there may be new groups."""
+        census = self.census
+        runs = self.runs
+        if rows.n == 0:
+            return self
+        if census is not None and rows.names.groups is not None:
+            groups = census.groups.joined_with(rows.groups)
+            if groups is not census.groups:
+                if self.problem.criterion is not None:
+                    groups.check_few()
+                runs = runs.recode(groups.recode(census.groups))
+                census = census.among(groups)
+            rows = rows.among(groups)
+            census = census.count(rows.group)
+        return replace(self, census=census, runs=runs.after(rows.truth, rows.group))
+
+    def _begin_stream(self, constraint_set: Rows) -> Model:
+        """Begin with the first rows of a stream; groups that they lack are not constrained."""
+        if self.groups is not None and self.problem.criterion is not None:
+            present, codes = self.groups.among(constraint_set.group)
+            if min(present.sizes) > 1:  # otherwise `begin` says what is wrong
+                names = constraint_set.names._replace(groups=present)
+                constraint_set = replace(constraint_set, group=codes, names=names)
+        return self.begin(constraint_set)
+
+    def answer(self, n_threads: int = 1) -> Model:
+        """Return a model to answer questions from: this one, or one trained on the rows that are still waiting."""
+        if self.n_rows > 0:
+            return self
+        rows = self.constraint_set
+        empty = Model.of(self.problem, rows.names, self.n_features)
+        trained = empty.train(rows, n_threads=n_threads)
+        return replace(self, fit=trained.fit, waiting=None)
+
+    # -- Several models -----------------------------------------------------------------------------------------------
+
+    def merge(self, other: Model) -> Model:
+        """Merge with the model of another shard: averages weighted by rows.
+
+        Both must be fits of the same problem, with the same labels, groups and constraint set.
         """
-        learner, itself = self.learner, self.itself
-        at = learner.iterate(itself) if isinstance(learner, DualAveraging) else learner.mean(itself)
-        covariance = theory.sandwich(learner.settings, learner.form, at[:, 0], hessian, scores) / self.state.k
-        return self.back(self.back(covariance).T)
-
-    @property
-    def scaling(self) -> FloatArray:
-        """Random-scaling matrix of the averaged coefficients, (D, D); see ``covariances.random_scaling``."""
-        trace, k = self.trace, self.state.k
-        total = k * (self.learner.mean(self.itself)[:, 0] - self.learner.settings.start)
-        return self.back(self.back(covariances.random_scaling(trace, total, k)).T)
-
-    def limits(self, confidence_level: float, method: str) -> tuple[FloatArray, FloatArray]:
-        """Limits of the coefficients of the optimum, each for itself, by replicates or by a covariance."""
-        if method not in COVARIANCE_METHODS:
-            theta = self.theta
-            return intervals.limits(theta[:, 0], theta[:, 1:].T, confidence_level, method)
-        if method == "plug_in":
-            quantile, squares = norm.ppf((1.0 + confidence_level) / 2.0), np.diag(self.plug_in_covariance)
-        else:
-            quantile = covariances.random_scaling_quantile(confidence_level)
-            squares = np.diag(self.scaling) / self.state.k
-        half = quantile * np.sqrt(np.maximum(squares, 0.0))  # of a coefficient that cannot move, 0 up to rounding
-        estimate = self.alone[:, 0]
-        return estimate - half, estimate + half
-
-    @property
-    def traced(self) -> bool:
-        """Whether what the fit has been through was kept."""
-        return self.state.k >= kernels.BLOCK and len(getattr(self.state, "trace", ())) > 0
-
-    @property
-    def trace(self) -> FloatArray:
-        """What the fit itself has been through, where that is kept."""
-        if self.state.k == 0:
-            raise ValueError("Covariances are read off a pass over rows; received none yet. Take in rows first.")
-        trace = getattr(self.state, "trace", covariances.nothing())
-        if not len(trace):
-            rows = "sparse" if self.sparse else f"dense, with {len(self.W)} features, dtype={self.problem.dtype!r}"
+        if self.fit is None or other.fit is None:
             raise ValueError(
-                f"Covariances are kept of dense rows with {covariances.FEATURES} features at most, intercept included, "
-                f"in double precision; received rows that are {rows}. Use the replicates, or X.toarray() and "
-                "dtype='float64'."
+                "Both fits must have their constraint set complete before they can be merged. Train each on more rows."
             )
-        return np.asarray(trace)
+        if differ := self._differences(other):
+            raise ValueError(
+                f"The fits are of different problems: {', '.join(differ)} differ. Fit every shard with the same "
+                "parameters and pass the same constraint_set to each."
+            )
+        same_state = all(map(np.array_equal, self.fit.state, other.fit.state))
+        if self.seed == other.seed and self.n_rows > 0 and same_state:
+            raise ValueError("Both are the same fit of the same rows, and merging them would count every row twice.")
+        census = None if self.census is None or other.census is None else self.census.merge(other.census)
+        return replace(self, fit=self.fit.merge(other.fit), census=census, runs=self.runs.merge(other.runs))
 
-    def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coefficients of the features, and intercepts, 0 where there is none."""
-        return (theta[:-1], theta[-1]) if self.problem.fit_intercept else (theta, np.zeros(theta.shape[1]))
+    def _differences(self, other: Model) -> list[str]:
+        """Names of what differs between two models that should be of one problem."""
+        mine, theirs = self.trained, other.trained
+        differ = mine.problem.differences(theirs.problem)
+        differ += [] if np.array_equal(self.labels.values, other.labels.values) else ["classes_"]
+        differ += [] if self.n_features == other.n_features else ["n_features_in_"]
+        differ += [] if self.features == other.features else ["feature_names_in_"]
+        labels = [None if groups is None else groups.labels for groups in
+                  (mine.constraint_set.names.groups, theirs.constraint_set.names.groups)]  # fmt: skip
+        differ += [] if labels[0] == labels[1] else ["groups"]
+        if not differ and not mine.constraint_set.same_as(theirs.constraint_set):
+            differ.append("constraint_set")
+        return differ
 
-    def features(self, X: Any) -> Any:
-        """Features that the coefficients belong to: the map's, where there is one, and 1 for the intercept."""
-        return with_ones(mapped(self.feature_map, X), self.problem)
+    def reseed(self, seed: int) -> Model:
+        """Return the model before its first row, with other weights for its replicates."""
+        return replace(self, problem=self.problem.reseed(seed), fit=self.trained.reseed(seed))
 
-    def moved(self, X: Any) -> Any:
-        """Features in the learner's coordinates."""
-        X = mapped(self.feature_map, X)
-        if self.W.ndim == 2:
-            X = X.toarray() if is_sparse(X) else np.ascontiguousarray(X)
-            moved = np.empty((len(X), len(self.W)))
-            kernels.change_coordinates(X, self.W, moved)  # unlike BLAS, row by row
-            return moved
-        X = with_ones(X, self.problem)
-        if is_sparse(X) != self.sparse:
-            X = csr_matrix(X) if self.sparse else X.toarray()
-        return change_coordinates(X, self.W)
+    def uncounted(self) -> Model:
+        """Return the model with the same groups, and none of their rows counted."""
+        census = None if self.census is None else Census.of(self.census.groups)
+        return replace(self, census=census, runs=Runs.of(0 if census is None else len(census.rows)))
 
-    def back(self, u: FloatArray) -> FloatArray:
-        """Coefficients of the features, from those in the learner's coordinates."""
-        return np.asarray((self.W * u.T).T if self.W.ndim == 1 else self.W @ u)
+    # -- Storage ------------------------------------------------------------------------------------------------------
 
-    def learn(self, rows: Rows, n_threads: int, last: bool = False) -> Fit:
-        """Fit after these rows, too; a row's weight counts relative to the mean weight so far, its own included.
+    def pack(self) -> tuple[dict[str, Any], Arrays]:
+        """Take the model apart into JSON and arrays."""
+        meta: dict[str, Any] = {
+            "problem": self.problem.pack(),
+            "features": None if self.features is None else list(self.features),
+            "n_features": self.n_features,
+            "labels": self.labels.to_json(),
+            "groups": None if self.groups is None else self.groups.to_json(),
+            "found": [one.to_dict() for one in self.found],
+            "fit": None,
+        }
+        arrays: Arrays = {f"runs_{name}": array for name, array in self.runs._asdict().items()}
+        if self.census is not None:
+            arrays |= {f"census_{i}": rows for i, rows in enumerate(self.census.rows)}
+        if self.waiting is not None:
+            arrays |= {f"waiting_{name}": array for name, array in self.waiting.pack().items()}
+        if self.fit is not None:
+            meta["fit"], parts = self.fit.pack()
+            arrays |= parts
+        return meta, arrays
 
-        Where this is the ``last`` use of this fit, its memory goes over to the next.
-        """
-        state, total = self.state, self.weight
-        size = SPARSE_CHUNK if is_sparse(rows.X) else max(1024, CHUNK // len(self.W))
-        for low in range(0, rows.n, size):
-            chunk = rows.part(low, low + size)
-            relative, total = _relative(chunk.weight, state.k, total)
-            y = np.ascontiguousarray(chunk.y)
-            X, reuse = self.moved(chunk.X), last or low > 0
-            state = self.learner.step(state, X, y, relative, n_threads, reuse, self.columns)
-        return self._replace(state=state, weight=total)
-
-    def reseeded(self, seed: int) -> Fit:
-        """Fit of the same problem before its first row, whose replicates have other weights."""
-        problem, told = replace(self.problem, multipliers=replace(self.problem.multipliers, seed=seed)), self.learner
-        start, schedule = told.settings.start, told.settings.schedule
-        return assemble(problem, self.constraint_set, self.feature_map, self.W, told.form, start, schedule, self.sparse)
-
-    def merged(self, other: Fit) -> Fit:
-        """Fit of two shards of rows."""
-        state, weight = self.learner.merge(self.state, other.state), self.weight + other.weight
-        shards = sum(fit.shards for fit in (self, other) if fit.state.k > 0)
-        return self._replace(state=state, weight=weight, shards=max(shards, 1))
-
-    @property
-    def rigid(self) -> bool:
-        """Whether equalities fix every coefficient but the intercept: nothing is left to learn."""
-        form = self.learner.form
-        free = len(self.W) - int(self.problem.fit_intercept)
-        if not isinstance(form, Slabs) or self.problem.tolerance > 0.0 or len(form.vectors) < max(free, 1):
-            return False
-        return int(np.linalg.matrix_rank(form.vectors, rtol=RANK)) >= free
-
-    @property
-    def fingerprint(self) -> str:
-        """Of its state, by which to know it again wherever it was sent."""
-        digest = hashlib.sha256()
-        for part in self.state:
-            digest.update(np.asarray(part).tobytes())
-        return digest.hexdigest()
-
-    @property
-    def finite(self) -> bool:
-        """Whether neither the fit nor a replicate diverged."""
-        _, now, _, *rest = self.state  # what diverges shows in the iterates before their sums
-        return all(np.isfinite(array.sum()) for array in (now, *rest))
-
-    def decisions(self, rows: Rows, sizes: tuple[int, ...], source: str, method: str, n_threads: int) -> Counts:
-        """Counts of the decisions of the fit (first) and its replicates on evaluation rows, as a source needs them.
-
-        Steps leave a bias of the order of their size and of the variance of the gradients, which is twice as large in
-        replicates: what these lie beside the fit, the fit lies beside the optimum. Mirrored at the fit, for
-        percentiles, they lie around the optimum. Models trained afresh have the same bias as the fit.
-        """
-        theta = self.theta
-        fit, replicates = theta[:, :1], theta[:, 1:]
-        if source == "evaluation":
-            theta = fit
-        elif source == "retraining":  # two independent fits have the same bias and differ by √2 times the spread of one
-            middle = fit if method == "paper" else replicates.mean(axis=1, keepdims=True)
-            theta = np.hstack([fit, fit + np.sqrt(2.0) * (replicates - middle)])
-        elif method == "percentile":
-            theta = np.hstack([fit, 2.0 * fit - replicates])
-        truth = (rows.y > 0.0).astype(np.int64)
-        weight = None if (rows.weight == 1.0).all() else rows.weight
-        counts = count(theta, mapped(self.feature_map, rows.X), truth, rows.group, sizes, weight, n_threads)
-        return Counts(*(np.broadcast_to(c, (1 + self.problem.n_replicates, *c.shape[1:])) for c in counts))
-
-
-Learn = Callable[..., Fit]
-"""``Fit.learn``, or what does the same elsewhere."""
-
-
-def begin(problem: Problem, constraint_set: Rows) -> Fit:
-    """Choose coordinates, constraint and start from the rows of D'."""
-    auto, (raw, y, _, weight) = problem.schedule is None, constraint_set
-    feature_map = fitted_map(problem.feature_map, raw)
-    X = with_ones(mapped(feature_map, raw), problem)
-    check_dense(X, problem.dtype)
-    W = whitening(X, weight) if auto else np.ones(X.shape[1])
-    moved = change_coordinates(X, W)
-    form, start = _constrain(problem, constraint_set, moved), np.zeros(X.shape[1])
-    schedule = problem.schedule or automatic(float(problem.loss.curvature(0.0, 1.0)))
-    if auto and enough_rows(X) and len(np.unique(y[weight > 0.0])) > 1:
-        start = theory.solve(_settings(problem, start, schedule), form, moved, y, weight)
-        share, curvature = weight / weight.sum(), problem.loss.curvature(moved @ start, y)
-        A, c = evened(_second_moment(moved, share * curvature, whole=W.ndim == 2))
-        W, start = (W @ A, solve_triangular(A, start)) if W.ndim == 2 else (W * A, start / A)
-        moved = change_coordinates(X, W)
-        form, leverage = _constrain(problem, constraint_set, moved), curvature / c * _squared_lengths(moved)
-        schedule = automatic(c, float(share @ leverage**2) / len(start), len(y))
-    return assemble(problem, constraint_set, feature_map, W, form, start, schedule, is_sparse(X))
-
-
-def assemble(
-    problem: Problem,
-    constraint_set: Rows,
-    feature_map: Any,
-    W: FloatArray,
-    form: Form,
-    start: FloatArray,
-    schedule: PolynomialDecay,
-    sparse: bool,
-) -> Fit:
-    """Fit before its first row."""
-    learner = learner_for(_settings(problem, start, schedule), form, sparse)
-    state = learner.init(1 + problem.n_replicates)
-    return Fit(problem, constraint_set.copy(), feature_map, W, learner, state, sparse, weight=0.0)
-
-
-def _settings(problem: Problem, start: FloatArray, schedule: PolynomialDecay) -> Settings:
-    """What the learner is told."""
-    return Settings(
-        loss=problem.loss,
-        alpha=problem.alpha,
-        tolerance=problem.tolerance,
-        penalty=problem.penalty,
-        sharpness=problem.sharpness,
-        schedule=schedule,
-        multipliers=problem.multipliers,
-        start=start,
-        robust=problem.schedule is None,
-        dtype=problem.dtype,
-    )
-
-
-def check_dense(X: Any, dtype: str) -> None:
-    """Refuse sparse rows in single precision."""
-    if dtype == "float32" and is_sparse(X):
-        raise ValueError(
-            f"dtype='float32' is for dense rows; received a sparse matrix of shape {X.shape}, whose lazy bookkeeping "
-            "needs double precision. Use dtype='float64', or make the rows dense with X.toarray()."
-        )
-
-
-def _relative(weight: FloatArray, k: int, total: float) -> tuple[FloatArray | float, float]:
-    """Weights over the mean weight so far, after k rows whose weights have this total; and the new total.
-
-    >>> _relative(np.array([1.0, 1.0]), 3, 3.0), _relative(np.array([2.0]), 1, 1.0)
-    ((1.0, 5.0), (array([1.33333333]), 3.0))
-    """
-    if total == k and (weight == 1.0).all():
-        return 1.0, total + len(weight)
-    totals = np.cumsum(np.r_[total, weight])[1:]
-    seen = k + np.arange(1.0, len(weight) + 1.0)
-    return np.divide(weight * seen, totals, out=np.zeros(len(weight)), where=totals > 0.0), float(totals[-1])
-
-
-def fit_all(
-    problem: Problem, rows: Rows, constraint_set: Rows | None, n_constraint: int, n_threads: int,
-    learn: Learn = Fit.learn,
-) -> Fit:  # fmt: skip
-    """Fit of a whole data set: without a constraint set its first rows are set apart, a fifth of them at most."""
-    if constraint_set is None:
-        apart = min(n_constraint, rows.n // 5)
-        constraint_set, rows = rows.part(0, apart), rows.part(apart)
-    return learn(begin(problem, constraint_set), rows, n_threads, last=True)
-
-
-def with_ones(X: Any, problem: Problem) -> Any:
-    """Features, and a column of ones where there is an intercept."""
-    if not problem.fit_intercept:
-        return X
-    ones = np.ones((X.shape[0], 1))
-    return hstack([X, csr_matrix(ones)], format="csr") if is_sparse(X) else np.hstack([X, ones])
-
-
-def change_coordinates(X: Any, W: FloatArray) -> Any:
-    """Rows in new coordinates, dense or sparse as they were; sparse ones can only be scaled."""
-    if not is_sparse(X):
-        return X * W if W.ndim == 1 else X @ W
-    return csr_matrix((X.data * W[X.indices], X.indices, X.indptr), shape=X.shape)
-
-
-def _second_moment(X: Any, weight: FloatArray, whole: bool) -> FloatArray:
-    """Σ wᵢ xᵢxᵢᵀ, or its diagonal."""
-    if whole:
-        return np.asarray((X.T * weight) @ X)
-    return np.asarray((X.power(2) if is_sparse(X) else X**2).T @ weight)
-
-
-def _squared_lengths(X: Any) -> FloatArray:
-    return np.asarray((X.power(2) if is_sparse(X) else X**2).sum(axis=1)).ravel()
-
-
-def _constrain(problem: Problem, constraint_set: Rows, moved: Any) -> Form:
-    """Impose the criterion on D', whose features are given in the learner's coordinates."""
-    _, y, group, weight = constraint_set
-    criterion, groups = problem.criterion, problem.groups
-    if criterion is None or groups is None:
-        return Slabs(np.zeros((0, moved.shape[1])))
-    groups.check_comparable()
-    for code, (column, levels) in zip(group.T, groups.levels.items(), strict=True):
-        of = "" if column is None else f" of {column!r}"
-        for number, name in enumerate(levels.values.tolist()):
-            rows = (code == number) & (weight > 0.0)
-            if not rows.any():
-                raise ValueError(
-                    f"The constraint set of {len(y)} rows has no row of group {name!r}{of}. Shuffle the rows, raise "
-                    "n_constraint, pass a constraint_set with rows of every group, merge small groups, or drop a "
-                    "category that no row has."
-                )
-            if not all((rate.looks_at(y) & rows).any() for rate in criterion.rates):
-                raise ValueError(
-                    f"The constraint set of {len(y)} rows has no row of group {name!r}{of} with a label that the "
-                    f"criterion {criterion.name!r} looks at. Raise n_constraint, pass a larger constraint_set, or "
-                    "merge small groups."
-                )
-    return criterion.constrain(moved, y, Members(group, groups.sizes, weight))
+    @classmethod
+    def unpack(cls, meta: dict[str, Any], arrays: Arrays) -> Model:
+        """Rebuild a model from what ``pack`` returned."""
+        labels = Levels.from_json(meta["labels"], "label")
+        features = None if meta["features"] is None else tuple(meta["features"])
+        groups = None if meta["groups"] is None else Groups.from_json(meta["groups"])
+        names = Names(features, labels, groups)
+        census = None
+        if groups is not None:
+            census = Census(groups, tuple(arrays[f"census_{i}"] for i in range(len(groups.levels))))
+        runs = Runs(*(arrays[f"runs_{name}"] for name in Runs._fields))
+        waiting = None
+        if "waiting_y" in arrays:
+            parts = {key.removeprefix("waiting_"): part for key, part in arrays.items() if key.startswith("waiting_")}
+            waiting = Rows.unpack(parts, names)
+        fit = None
+        if meta["fit"] is not None:
+            constrained = meta["fit"]["groups"]
+            given = names._replace(groups=None if constrained is None else Groups.from_json(constrained))
+            fit = Fit.unpack(meta["fit"], arrays, given)
+        found = tuple(map(Diagnostic.from_dict, meta["found"]))
+        problem = Problem.unpack(meta["problem"])
+        return cls(problem, features, meta["n_features"], labels, census, runs, waiting, fit, found)

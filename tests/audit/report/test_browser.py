@@ -1,4 +1,4 @@
-"""The report in a real browser: nothing is fetched, values show on pointing and by keyboard, and it prints."""
+"""The report in a real browser: it fetches nothing, shows values by pointer and keyboard, and prints."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 
-from surefair.audit.report import texts, write_report
+from surefair.audit.report import views
 from surefair.audit.result import Audit
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the dependency group 'test'")
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, from the dependency group 'test'")
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium or google-chrome on the path")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: install `chromium` or `google-chrome` on the PATH"),
+]
 MakeAudit = Callable[[str], Audit]
 
 
@@ -33,14 +36,14 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_report(browser: Any, make_audit: MakeAudit, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Open the report of an audit; in the end, nothing may have gone wrong and nothing may have been fetched."""
+    """Open the report of an audit; fail at the end if the page logged an error or fetched anything."""
     pages: list[Any] = []
     wrong: list[str] = []
     fetched: list[str] = []
 
     def opened(shape: str = "two groups", width: int = 1100, **options: Any) -> Any:
         path = tmp_path / "report.html"
-        write_report(make_audit(shape), path)
+        make_audit(shape).to_html(path)
         page = browser.new_page(viewport={"width": width, "height": 900}, **options)
         pages.append(page)
         page.on("console", lambda message: wrong.append(message.text))
@@ -62,11 +65,12 @@ def background(page: Any) -> str:
 
 @pytest.mark.parametrize("shape", ["two groups", "three columns", "thirty groups", "undefined", "many coefficients"])
 @pytest.mark.parametrize("width", [1100, 400])
-def test_all_charts_are_seen_and_nothing_is_wider_than_the_page(
+def test_all_charts_are_visible_and_nothing_is_wider_than_the_page(
     open_report: Callable[..., Any], make_audit: MakeAudit, shape: str, width: int
 ) -> None:
-    page, audit = open_report(shape, width), make_audit(shape)
-    wanted = len(texts.metrics(audit)) + len(texts.rates(audit)) + len(texts.paths(audit)) + 3
+    page = open_report(shape, width)
+    audit = make_audit(shape).to_dict()
+    wanted = len(views.metrics(audit)) + len(views.rates(audit)) + len(views.paths(audit)) + 3
     assert page.locator("svg.chart:visible").count() == wanted
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -92,7 +96,8 @@ def test_no_label_is_cut_or_covers_the_marks(open_report: Callable[..., Any], sh
 
 def test_pointing_at_a_mark_shows_its_value(open_report: Callable[..., Any]) -> None:
     page = open_report()
-    tip, marks = page.locator("#tip"), page.locator(".mark:visible")
+    tip = page.locator("#tip")
+    marks = page.locator(".mark:visible")
     assert not tip.is_visible()
     for i in (0, 9, marks.count() - 1):
         mark = marks.nth(i)
@@ -107,7 +112,7 @@ def test_pointing_at_a_mark_shows_its_value(open_report: Callable[..., Any]) -> 
     playwright.expect(tip).to_be_hidden()
 
 
-def test_keyboard_reaches_marks(open_report: Callable[..., Any]) -> None:
+def test_the_keyboard_reaches_marks(open_report: Callable[..., Any]) -> None:
     page = open_report()
     page.locator("nav a").last.focus()
     page.keyboard.press("Tab")
@@ -120,7 +125,7 @@ def test_keyboard_reaches_marks(open_report: Callable[..., Any]) -> None:
     playwright.expect(page.locator("#tip")).to_be_hidden()
 
 
-def test_without_script_marks_have_titles(open_report: Callable[..., Any]) -> None:
+def test_marks_have_titles_without_scripts(open_report: Callable[..., Any]) -> None:
     page = open_report(java_script_enabled=False)
     assert page.locator(".mark > title").count() == page.locator(".mark").count() > 0
 
@@ -133,7 +138,7 @@ def test_hostile_names_run_nothing(open_report: Callable[..., Any]) -> None:
     assert page.locator("#tip *").count() == 0  # text only
 
 
-def test_print(open_report: Callable[..., Any], tmp_path: Path) -> None:
+def test_printing_hides_the_tip_and_uses_light_colours(open_report: Callable[..., Any], tmp_path: Path) -> None:
     page = open_report("many coefficients", color_scheme="dark")
     page.locator(".mark").first.focus()
     assert page.locator("#tip").is_visible()
@@ -146,7 +151,7 @@ def test_print(open_report: Callable[..., Any], tmp_path: Path) -> None:
     assert page.locator("details[open]").count() == 0  # as before
 
 
-def test_light_and_dark(open_report: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_page_has_a_light_and_a_dark_look(open_report: Callable[..., Any], tmp_path: Path) -> None:
     shades = {}
     for scheme in ("light", "dark"):
         page = open_report(color_scheme=scheme)
@@ -156,7 +161,7 @@ def test_light_and_dark(open_report: Callable[..., Any], tmp_path: Path) -> None
     assert shades == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 26)"}
 
 
-def test_folded_tables_are_printed_without_script_too(open_report: Callable[..., Any]) -> None:
+def test_folded_tables_are_printed_even_without_scripts(open_report: Callable[..., Any]) -> None:
     page = open_report(java_script_enabled=False)
     table = page.locator("details table").first
     assert not table.is_visible()

@@ -1,0 +1,103 @@
+"""Everything that an audit is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from surefair.criteria import CRITERIA
+from surefair.inference.limits import check_level
+from surefair.inference.metric import get_metric
+from surefair.names import one_of
+from surefair.tables.intake import Columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Columns):
+    """Everything that an audit is asked for: the columns of the data, and what to train and measure.
+
+    Attributes
+    ----------
+    criterion : str or None
+        Criterion that constrains the first model.
+    metrics : tuple of str
+        Metrics that get a verdict and are followed during training; by default the criterion. The audit measures all
+        criteria.
+    margin : float or None
+        Largest acceptable gap; for ratios, the smallest acceptable ratio.
+    keep_order : bool
+        Whether training takes rows in the order of the data.
+    confidence_level, loss, tolerance, penalty, alpha, n_replicates, random_state
+        As in ``FairClassifier``.
+    n_constraint : int or None
+        Rows in the constraint set; by default 100 for each feature, from 1,000 to 5,000, and at most a fifth of the
+        first rows.
+    shard_rows : int or None
+        Smallest number of rows in a shard, to read a folder of Parquet files in shards; by default the folder is read
+        as one stream.
+
+    Examples
+    --------
+    >>> settings = Settings(label="income", sensitive="sex", margin=0.05)
+    >>> settings.judged
+    ('demographic_parity',)
+    """
+
+    criterion: str | None = "demographic_parity"
+    metrics: tuple[str, ...] = ()
+    margin: float | None = None
+    keep_order: bool = False
+    confidence_level: float = 0.95
+    loss: str = "log_loss"
+    tolerance: float = 0.0
+    penalty: float = 1.0
+    alpha: float = 0.01
+    n_replicates: int = 200
+    n_constraint: int | None = None
+    random_state: int = 0
+    shard_rows: int | None = None
+
+    @classmethod
+    def of(cls, **settings: Any) -> Settings:
+        """Make settings from values that may be single names, or sequences of any kind."""
+        return cls(**settings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        metrics = (self.metrics,) if isinstance(self.metrics, str) else self.metrics
+        object.__setattr__(self, "metrics", tuple(dict.fromkeys(metrics)))
+        self._check_metrics()
+        self._check_numbers()
+
+    def _check_metrics(self) -> None:
+        if self.criterion is not None:
+            one_of(self.criterion, CRITERIA, "criterion")
+        for metric in self.metrics:
+            get_metric(metric)
+        if self.margin is not None and len({metric.endswith("_ratio") for metric in self.metrics}) > 1:
+            raise ValueError(
+                f"One margin cannot apply to differences and ratios; received {', '.join(self.metrics)}. Audit them "
+                "separately, each with its own margin."
+            )
+
+    def _check_numbers(self) -> None:
+        check_level(self.confidence_level)
+        rows = self.shard_rows
+        if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or rows < 1):
+            raise ValueError(f"shard_rows must be None or a whole number, 1 or larger; received {rows!r}.")
+        if self.margin is not None and not 0.0 < self.margin < 1.0:
+            raise ValueError(f"margin must lie strictly between 0 and 1, for example 0.05; received {self.margin!r}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """Metrics that get a verdict."""
+        return self.metrics or (self.criterion or "demographic_parity",)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """All metrics, those with a verdict first."""
+        return (*self.judged, *(name for name in CRITERIA if name not in self.judged))

@@ -1,0 +1,141 @@
+"""An audit in shards: what a worker does with its part of the rows. What it sends back is small, and parts add up.
+
+Rows are read twice, and files once more for their checksums. In the first pass every worker trains both models on its
+shard, from the same start and with its own multipliers; merged in the order of the shards they are the models of the
+audit. In the second pass workers count the decisions of those models on the held-out rows. The result depends on the
+data and on where they are cut, not on the engine or the number of workers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from io import BytesIO
+from operator import add
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from surefair.audit.evaluation import Evaluation, count_decisions
+from surefair.audit.settings import Settings
+from surefair.inference.sources import SOURCES
+from surefair.parallel.shards import FORMAT, VERSION, Packed, send, train_shard, unpack_models
+from surefair.rows import FloatArray, Rows
+from surefair.storage.archive import dump_archive, read_archive
+from surefair.tables.files import DataFile, Piece
+from surefair.tables.intake import Intake
+from surefair.tables.split import side_of
+
+
+class Shard(NamedTuple):
+    """A worker's part of the rows."""
+
+    number: int
+    pieces: list[Piece]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What every worker needs to know.
+
+    Attributes
+    ----------
+    settings : Settings
+    intake : Intake
+        Settled on the first rows.
+    read : list of str
+        Columns to read.
+    chunk : int
+        Rows taken at a time.
+    held_out : float
+        Rows whose side is below this are held out.
+    apart : ndarray
+        Sides of the rows of D'.
+    models : dict
+        Models before their first row, or trained.
+    """
+
+    settings: Settings
+    intake: Intake
+    read: list[str]
+    chunk: int
+    held_out: float
+    apart: FloatArray
+    models: Packed
+
+    def begin(self, shard: Shard) -> Intake:
+        """Return an intake for the rows of a shard."""
+        first = shard.pieces[0]
+        return self.intake.elsewhere(first.before + first.first, first.place)
+
+    def rows(self, shard: Shard, intake: Intake) -> Iterator[tuple[Rows, FloatArray]]:
+        """Rows of a shard with their sides, some at a time."""
+        for piece in shard.pieces:
+            intake.place = piece.place
+            for table in piece.tables(self.chunk, self.read):
+                rows = intake.rows(table)
+                yield rows, side_of(rows, self.settings.random_state)
+
+
+def train(plan: Plan, shard: Shard) -> bytes:
+    """Train both models on a shard."""
+    settings = plan.settings
+    intake = plan.begin(shard)
+    models = unpack_models(plan.models)
+    if shard.number > 0:  # rows of D' are counted with the first shard
+        models = {name: model.uncounted() for name, model in models.items()}
+    counted = {"apart": 0, "n_rows": 0}
+
+    def batches() -> Iterator[Rows]:
+        for number, (rows, side) in enumerate(plan.rows(shard, intake)):
+            known = np.isin(side, plan.apart)
+            counted["apart"] += int(known.sum())
+            rows = rows.part(~known & (side >= plan.held_out))
+            counted["n_rows"] += rows.n
+            if not settings.keep_order:
+                order = np.random.default_rng([settings.random_state, 11, shard.number, number])
+                rows = rows.part(order.permutation(rows.n))
+            yield rows.trimmed()
+
+    trained = train_shard(models, settings.random_state, shard.number, batches())
+    return send(trained, plan.models, counted=intake.pack(), **counted)
+
+
+def evaluate(plan: Plan, shard: Shard) -> bytes:
+    """Count the decisions of both models on the held-out rows of a shard."""
+    models = unpack_models(plan.models)
+    intake = plan.begin(shard)
+
+    def counted(rows: Rows) -> Evaluation:
+        tallies = [count_decisions(model, rows, [*SOURCES], 1) for model in models.values()]
+        return Evaluation.of(models, rows, tallies)
+
+    found = reduce(add, map(counted, _held_out(plan, shard, intake)))
+    return dump_archive(FORMAT, VERSION, *found.pack())
+
+
+def _held_out(plan: Plan, shard: Shard, intake: Intake) -> Iterator[Rows]:
+    """Held-out rows of a shard, many at a time, because random halves of one or two rows say nothing."""
+    held: Rows | None = None
+    for rows, side in plan.rows(shard, intake):
+        part = rows.part(side < plan.held_out).trimmed()
+        held = part if held is None else held.followed_by(part)
+        if held.n >= plan.chunk:
+            yield held
+            held = held.part(slice(0))
+    if held is None:
+        raise ValueError(f"{shard.pieces[0].path.name} had rows when it was opened, and has none now.")
+    yield held
+
+
+def read_evaluation(sent: bytes) -> Evaluation:
+    """Read what ``evaluate`` sent."""
+    return Evaluation.unpack(*read_archive(BytesIO(sent), FORMAT, VERSION))
+
+
+def digest(path: Path) -> bytes:
+    """Size and checksum of a file."""
+    return json.dumps(DataFile.of(path)._asdict()).encode()

@@ -1,0 +1,293 @@
+"""The coverage laboratory: how often intervals contain the truth, with your data as the population.
+
+On a known population the truth is known: the optimum θ* and the gap of any model. Rows are drawn from it with
+replacement many times, a classifier is fitted to each draw, and its intervals are compared with their truths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from surefair.calibration.result import Calibration
+from surefair.calibration.study import Fitting, Study, draw, repeat
+from surefair.classifier import FairClassifier, check_parameters, draw_seed, problem_of
+from surefair.criteria import Criterion
+from surefair.inference.coefficients import COVARIANCE_METHODS
+from surefair.inference.interval import Question, plain
+from surefair.inference.limits import BOOTSTRAP_METHODS, METHODS, check_level
+from surefair.inference.metric import get_metric
+from surefair.inference.sources import SOURCES
+from surefair.inference.theory import nearest, population_optima
+from surefair.names import one_of
+from surefair.rows import (
+    FloatArray,
+    Groups,
+    IntArray,
+    Levels,
+    Names,
+    Rows,
+    as_column,
+    as_columns,
+    as_features,
+    is_sparse,
+    make_frame,
+    same_length,
+)
+from surefair.training.model import Model, Problem
+
+LEAST_ROWS = 10
+"""Rows without which data cannot stand for a population."""
+
+
+def calibrate(
+    clf: FairClassifier,
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any,
+    n_rows: int | None = None,
+    n_evaluation: int = 2000,
+    repetitions: int = 200,
+    confidence_level: float = 0.95,
+    metric: str | Criterion | None = None,
+    method: str = "percentile",
+    coef_method: str = "basic",
+    sources: str | Sequence[str] = tuple(SOURCES),
+    constraint_set: Any = None,
+    fit: Fitting | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    progress: bool = True,
+) -> Calibration:
+    """Measure how often a classifier's intervals contain the truth, with these rows as the whole population.
+
+    One constraint set is drawn and kept. In each repetition training rows and evaluation rows are drawn with
+    replacement, a classifier is fitted with its replicates, and its intervals are compared with the truth of each
+    source. With θ* the optimum on the population, ``training`` is for the gap of θ* on these evaluation rows,
+    ``retraining`` for the gap on them of a second, independent fit, ``evaluation`` for the population gap of this fit,
+    and ``total`` for the population gap of θ*. Coefficients are for θ*. With more than two groups, or several rates,
+    the unfairness takes the place of the gap.
+
+    A penalty may have several local optima: θ* is then the one nearest to a fit on the whole population.
+
+    Parameters
+    ----------
+    clf : FairClassifier
+        The settings to try, fitted or not; it is not changed. Its ``random_state`` and ``n_jobs`` are not used.
+    X, y, sensitive_features
+        The population, as in ``FairClassifier.fit``.
+    n_rows : int, optional
+        Training rows of each repetition; by default as many as the population has.
+    n_evaluation : int
+        Evaluation rows of each repetition.
+    repetitions : int
+        Number of repetitions; after R the coverage is known within about ±0.44/√R, 3 points after 200.
+    confidence_level : float
+    metric : str, Criterion or None
+        As in ``fairness_interval``.
+    method, coef_method : str
+        As ``method`` in ``fairness_interval`` and in ``coef_interval``.
+    sources : str or sequence of str
+        Sources to try, out of "training", "retraining", "evaluation" and "total".
+    constraint_set : tuple (X, y, sensitive_features), optional
+        By default ``clf.n_constraint`` rows, at most a fifth of the population as in ``fit``, drawn with replacement.
+    fit : callable, optional
+        How rows are fitted, if not in one pass: ``fit(clf, X, y, sensitive_features=..., constraint_set=...)`` returns
+        the fitted classifier, for example one that was merged from shards.
+    random_state : int
+        Seed of everything; the result does not depend on ``n_jobs``.
+    n_jobs : int or None
+        Processes; -1 for one on every core.
+    progress : bool
+        Whether to show a progress bar on a terminal.
+
+    Returns
+    -------
+    Calibration
+
+    Examples
+    --------
+    >>> import surefair as sf
+    >>> data = sf.datasets.SyntheticDI(seed=0).sample(5_000)
+    >>> clf = sf.FairClassifier(n_replicates=50)
+    >>> found = sf.calibrate(clf, data.X, data.y, sensitive_features=data.sensitive, n_rows=500, repetitions=20)
+    >>> found
+    <Calibration: 20 repetitions of 500 rows>
+    >>> found.table["quantity"].tolist()
+    ['gap', 'gap', 'gap', 'gap', 'x1', 'x2', 'intercept']
+    """
+    request = Request(
+        n_rows=n_rows, n_evaluation=n_evaluation, repetitions=repetitions, confidence_level=confidence_level,
+        metric=metric, method=method, coef_method=coef_method, sources=sources, fit=fit, random_state=random_state,
+        n_jobs=n_jobs, progress=progress,
+    )  # fmt: skip
+    population = _population(clf, X, y, sensitive_features)
+    apart = None if constraint_set is None else _coded(clf, population.names, constraint_set)
+    return calibrate_rows(clf, population, request, apart, library=X)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked of a calibration; the attributes are parameters of ``calibrate``."""
+
+    n_rows: int | None = None
+    n_evaluation: int = 2000
+    repetitions: int = 200
+    confidence_level: float = 0.95
+    metric: str | Criterion | None = None
+    method: str = "percentile"
+    coef_method: str = "basic"
+    sources: str | Sequence[str] = tuple(SOURCES)
+    fit: Fitting | None = None
+    random_state: int = 0
+    n_jobs: int | None = None
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sources", (self.sources,) if isinstance(self.sources, str) else tuple(self.sources))
+        if not self.sources:
+            raise ValueError(f"sources is empty. Name at least one of {', '.join(SOURCES)}.")
+        for source in self.sources:
+            one_of(source, SOURCES, "source")
+        for name, least in (("n_rows", 2), ("n_evaluation", 1), ("repetitions", 2), ("random_state", 0)):
+            value = getattr(self, name)
+            if not (name == "n_rows" and value is None):
+                _check_whole(name, value, least)
+        check_level(self.confidence_level)
+        one_of(self.method, METHODS, "method")
+        one_of(self.coef_method, (*BOOTSTRAP_METHODS, *COVARIANCE_METHODS), "method of coefficients")
+
+
+def calibrate_rows(
+    clf: FairClassifier, population: Rows, request: Request, constraint_set: Rows | None = None, library: Any = None
+) -> Calibration:
+    """Do what ``calibrate`` does with rows that are checked and coded already, such as those of a file."""
+    check_parameters(clf)
+    if clf.n_replicates < 2:
+        raise ValueError(
+            f"An interval needs replicates, and this classifier has n_replicates={clf.n_replicates}. Use "
+            "n_replicates=200, for example."
+        )
+    random_state = request.random_state
+    n_rows = population.n if request.n_rows is None else int(request.n_rows)
+    measured = get_metric(request.metric or clf.criterion or "demographic_parity")
+    rng = np.random.default_rng([random_state, 0])
+    drawn = draw(population, min(clf.n_constraint, population.n // 5), rng)
+    apart = drawn if constraint_set is None else constraint_set
+    problem = problem_of(clf, draw_seed(random_state))
+    optima, star = _solve(problem, population, apart, rng.permutation(population.n))
+    study = Study(
+        clf=clf,
+        problem=problem,
+        population=population,
+        constraint_set=apart,
+        star=star,
+        n_rows=n_rows,
+        n_evaluation=request.n_evaluation,
+        question=Question(measured, request.sources[0], request.method, float(request.confidence_level)),
+        coef_method=request.coef_method,
+        sources=tuple(request.sources),
+        fitting=request.fit,
+        seed=random_state,
+    )
+    found = reduce(add, repeat(study, request.repetitions, request.n_jobs, request.progress))
+    names = [*(population.names.features or found.features)]
+    names += found.features[len(names) :]
+    settings = {
+        "repetitions": int(request.repetitions),
+        "n_rows": n_rows,
+        "n_evaluation": int(request.n_evaluation),
+        "n_population": population.n,
+        "n_constraint": apart.n,
+        "confidence_level": float(request.confidence_level),
+        "metric": measured.name,
+        "method": request.method,
+        "coef_method": request.coef_method,
+        "random_state": int(random_state),
+        "local_optima": optima,
+        "classifier": {name: _shown(value) for name, value in clf.get_params(deep=False).items()},
+    }
+    return Calibration(
+        table=make_frame(study.table(found, names), like=library),
+        settings=settings,
+        warned={name: found.warned[name] / request.repetitions for name in sorted(found.warned)},
+        errors=found.each[..., 0],
+        widths=found.each[..., 1],
+    )
+
+
+def _population(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any) -> Rows:
+    """Check and code the population; of declared groups only those that occur are kept."""
+    if not isinstance(clf, FairClassifier):
+        raise TypeError(f"calibrate takes a FairClassifier; received {type(clf).__name__}.")
+    if sensitive_features is None:
+        raise ValueError(
+            "sensitive_features is missing: unfairness is a difference between groups. Pass the group of each row."
+        )
+    features, names = _features(X)
+    label = as_column(y, "label")
+    columns = as_columns(sensitive_features, clf.intersections)
+    declared = Groups.of(columns)
+    labels = Levels.of(label, "label").check_two()
+    groups, codes = declared.among(declared.codes(columns))
+    groups.check_comparable()
+    signs = _signs(labels.codes(label))
+    n = same_length(X=range(features.shape[0]), y=signs, sensitive_features=codes)
+    if n < LEAST_ROWS:
+        raise ValueError(f"{n} rows are too few to stand for a population. Pass {LEAST_ROWS} or more.")
+    return Rows(features, signs, codes, np.ones(n), Names(names, labels, groups))
+
+
+def _coded(clf: FairClassifier, names: Names, constraint_set: Any) -> Rows:
+    """Check and code a constraint set that was given."""
+    if not (isinstance(constraint_set, tuple | list) and len(constraint_set) == 3):
+        raise ValueError(
+            "constraint_set must be a tuple (X, y, sensitive_features); received "
+            f"{len(constraint_set) if isinstance(constraint_set, tuple | list) else type(constraint_set).__name__}."
+        )
+    X, y, sensitive_features = constraint_set
+    groups = names.groups
+    assert groups is not None
+    columns = as_columns(sensitive_features, clf.intersections, order=groups.levels)
+    features = _features(X)[0]
+    signs = _signs(names.labels.codes(as_column(y, "label")))
+    codes = groups.codes(columns)
+    n = same_length(X=range(features.shape[0]), y=signs, sensitive_features=codes)
+    return Rows(features, signs, codes, np.ones(n), names)
+
+
+def _signs(codes: IntArray) -> FloatArray:
+    return np.where(codes == 1, 1.0, -1.0)
+
+
+def _features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Features as float64, dense or CSR, and their names."""
+    if is_sparse(X):
+        return X.tocsr().astype(np.float64), None
+    return as_features(X)
+
+
+def _solve(problem: Problem, population: Rows, apart: Rows, order: IntArray) -> tuple[int, FloatArray]:
+    """Number of local optima of the population's problem, and the one nearest to a fit of the whole population."""
+    rows = population.part(order)
+    pilot = Model.of(replace(problem, n_replicates=0), rows.names, rows.X.shape[1]).train(rows, apart)
+    found = population_optima(pilot.trained, rows)
+    return len(found), nearest(found, pilot.coefficients).theta
+
+
+def _check_whole(name: str, value: Any, least: int) -> int:
+    if not (isinstance(value, int | np.integer) and value >= least):
+        raise ValueError(f"{name} must be a whole number, {least} or larger; received {value!r}.")
+    return int(value)
+
+
+def _shown(value: Any) -> Any:
+    """Parameter as JSON can hold it, or as text."""
+    value = plain(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -1,0 +1,231 @@
+"""Repetitions: draw rows from a known population, fit, and compare intervals with their truths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from surefair.calibration.table import add_up, judge
+from surefair.classifier import FairClassifier, draw_seed
+from surefair.diagnostics import Diagnostic
+from surefair.engines.local import called
+from surefair.inference.checks import coefficient_diagnostics
+from surefair.inference.coefficients import coefficient_table
+from surefair.inference.counts import count, rates_of
+from surefair.inference.evaluation import model_interval
+from surefair.inference.interval import Question
+from surefair.inference.sources import Tally
+from surefair.progress import progress_bar
+from surefair.rows import FloatArray, Rows
+from surefair.training.model import Model
+from surefair.training.problem import Problem
+
+CHUNK = 25
+"""Repetitions that are handed to a worker at a time, at most."""
+
+CHUNKS = 32
+"""Parts that repetitions are cut into, at least, for many workers to share."""
+
+Fitting = Callable[..., FairClassifier]
+"""A way to fit rows: ``fitting(clf, X, y, sensitive_features=..., constraint_set=...)``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What every repetition needs to know.
+
+    Attributes
+    ----------
+    clf : FairClassifier
+        The settings to try.
+    problem : Problem
+        The same, with names looked up.
+    population, constraint_set : Rows
+    star : ndarray of shape (D,)
+        θ*.
+    n_rows, n_evaluation : int
+        Training rows and evaluation rows of each repetition.
+    question : Question
+        What is asked, with its source left open.
+    coef_method : str
+    sources : tuple of str
+    fitting : callable or None
+        How rows are fitted, if not in one pass.
+    seed : int
+    """
+
+    clf: FairClassifier
+    problem: Problem
+    population: Rows
+    constraint_set: Rows
+    star: FloatArray
+    n_rows: int
+    n_evaluation: int
+    question: Question
+    coef_method: str
+    sources: tuple[str, ...]
+    fitting: Fitting | None
+    seed: int
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether there is one gap, which has a sign; otherwise the unfairness is judged."""
+        return len(self.question.metric.rates) == 1 and self.population.groups.sizes == (2,)
+
+    def fit(self, rows: Rows, random_state: int, n_replicates: int | None = None) -> Model:
+        """Fit some rows."""
+        n_replicates = self.problem.n_replicates if n_replicates is None else n_replicates
+        if self.fitting is None:
+            problem = replace(self.problem.reseed(draw_seed(random_state)), n_replicates=n_replicates)
+            return Model.of(problem, rows.names, rows.X.shape[1]).train(rows, self.constraint_set)
+        params = self.clf.get_params(deep=False) | {"random_state": random_state, "n_replicates": n_replicates}
+        clf = FairClassifier(**params | {"intersections": False, "n_jobs": 1})  # intersections are columns by now
+        fitted = self.fitting(
+            clf,
+            rows.X,
+            rows.truth,
+            sensitive_features=_sensitive(rows),
+            constraint_set=(self.constraint_set.X, self.constraint_set.truth, _sensitive(self.constraint_set)),
+        )
+        return fitted.model_
+
+    def gap(self, theta: FloatArray, rows: Rows) -> FloatArray:
+        """Gap, or unfairness, of models (D, R) on some rows, shape (R,); NaN where it is undefined or infinite."""
+        metric = self.question.metric
+        sizes = rows.groups.sizes
+        counts = count(theta, rows.X, rows.truth, rows.group, sizes, rows.uneven_weight)
+        value = rates_of(metric.rates, counts)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.log(value) if metric.ratio else value
+            if self.is_signed:
+                gap = value[:, 0, 0] - value[:, 0, 1]
+            else:
+                columns = np.split(value, np.cumsum(sizes)[:-1], axis=2)
+                gap = np.max([np.ptp(column, axis=2).max(axis=1) for column in columns], axis=0)
+                gap = np.exp(-gap) if metric.ratio else gap
+        return np.where(np.isfinite(gap), gap, np.nan)
+
+    def table(self, found: Sums, names: list[str]) -> dict[str, list[Any]]:
+        """Columns of the table."""
+        gap = {"quantity": "gap" if self.is_signed else "unfairness", "kind": "gap"}
+        heads = [gap | {"source": source} for source in self.sources]
+        heads += [{"quantity": name, "kind": "coefficient", "source": "training"} for name in names]
+        rows = [head | judge(sums) for head, sums in zip(heads, found.numbers, strict=True)]
+        for row in rows[: len(self.sources)]:
+            row["spread_ratio"] = row["spread_ratio"] if self.is_signed else None
+        return {heading: [row[heading] for row in rows] for heading in rows[0]}
+
+
+class Sums(NamedTuple):
+    """What some repetitions found, added up; two such add. Hardly a number of each repetition is kept."""
+
+    numbers: FloatArray  # (sources + D, sums), as ``add_up`` returns them
+    each: FloatArray  # (R, sources + D, 2), error and width
+    features: list[str]
+    warned: Counter[str]  # repetitions in which each diagnostic was found
+
+    def __add__(self, other: Sums) -> Sums:  # type: ignore[override]
+        each = np.concatenate([self.each, other.each])
+        return Sums(self.numbers + other.numbers, each, self.features, self.warned + other.warned)
+
+
+class Outcome(NamedTuple):
+    """What one repetition found; numbers of an interval are estimate, low, high, truth and bootstrap spread."""
+
+    gaps: FloatArray  # (sources, 5); NaN where undefined
+    coefs: FloatArray  # (D, 5)
+    features: list[str]
+    warned: frozenset[str]
+
+
+def draw(population: Rows, size: int, rng: np.random.Generator) -> Rows:
+    """Draw rows with replacement; a row of twice the weight is drawn twice as often."""
+    weight = population.uneven_weight
+    if weight is None:
+        return population.part(rng.integers(0, population.n, size))
+    drawn = population.part(rng.choice(population.n, size, p=weight / weight.sum()))
+    return replace(drawn, weight=np.ones(size))
+
+
+def repeat(study: Study, repetitions: int, n_jobs: int | None, progress: bool) -> Iterator[Sums]:
+    """All repetitions, in order; where they are cut does not depend on the workers, so sums do not either."""
+    from rich.console import Console
+
+    size = max(1, min(CHUNK, repetitions // CHUNKS))
+    chunks = [range(low, min(low + size, repetitions)) for low in range(0, repetitions, size)]
+    with progress_bar(Console(stderr=True), progress) as bar:
+        task = bar.add_task("repetitions", total=repetitions)
+        tasks = ((study, chunk) for chunk in chunks)
+        for chunk, found in zip(chunks, called(_chunk, tasks, n_jobs, prefer="processes", batch_size=1), strict=True):
+            yield found
+            bar.advance(task, len(chunk))
+
+
+def _chunk(study: Study, repetitions: range) -> Sums:
+    """Some repetitions, on one thread: the bits of linear algebra depend on the number of threads."""
+    with threadpool_limits(1):
+        population_gap = float(study.gap(study.star[:, None], study.population)[0])
+        outcomes = [_repeat(study, repetition, population_gap) for repetition in repetitions]
+    numbers = np.stack([np.vstack([one.gaps, one.coefs]) for one in outcomes])
+    sums = [add_up(rows, study.question.confidence_level) for rows in numbers.swapaxes(0, 1)]
+    each = numbers[..., [0, 2]] - numbers[..., [3, 1]]  # estimate minus truth, high minus low
+    return Sums(np.array(sums), each, outcomes[0].features, Counter(name for one in outcomes for name in one.warned))
+
+
+def _repeat(study: Study, repetition: int, population_gap: float) -> Outcome:
+    """One repetition."""
+    rng = np.random.default_rng([study.seed, 1 + repetition])
+    train, test, fresh = (
+        draw(study.population, size, rng) for size in (study.n_rows, study.n_evaluation, study.n_rows)
+    )
+    seed, other = rng.integers(0, 2**31, 2).tolist()
+    question = study.question
+    model = study.fit(train, seed)
+    tally = Tally.of(model, test, study.sources, question.method, 1)
+    intervals = [model_interval(model, tally, question._replace(source=source)) for source in study.sources]
+    found = [*model.diagnostics, *model.order_diagnostics(), *(d for one in intervals for d in one.diagnostics)]
+    theta = model.coefficients
+    again = np.full(len(study.star), np.nan)
+    if "retraining" in study.sources:
+        again = study.fit(fresh, other, n_replicates=0).coefficients
+    here = study.gap(np.column_stack([study.star, again]), test)
+    truth = {
+        "training": here[0],
+        "retraining": here[1],
+        "evaluation": study.gap(theta[:, None], study.population)[0],
+        "total": population_gap,
+    }
+    gaps = np.full((len(intervals), 5), np.nan)
+    for row, interval in zip(gaps, intervals, strict=True):
+        if interval.reason:
+            continue
+        ends = (interval.estimate, interval.low, interval.high)
+        if study.is_signed:
+            ends = (interval.gap, interval.gap_low, interval.gap_high)
+        row[:] = *ends, truth[interval.source], np.hypot(interval.spread_training, interval.spread_evaluation)
+    coefs, names, more = _coefficients(study, model)
+    return Outcome(gaps, coefs, names, frozenset(one.name for one in [*found, *more]))
+
+
+def _coefficients(study: Study, model: Model) -> tuple[FloatArray, list[str], list[Diagnostic]]:
+    """Estimates, limits, truths and spreads of the coefficients (D, 5), their names, and what to know about them."""
+    level = study.question.confidence_level
+    table = coefficient_table(model.trained, model.features, level, study.coef_method)
+    found = coefficient_diagnostics(model, level, study.coef_method)
+    spread = np.ascontiguousarray(model.replicates.T).std(axis=0, ddof=1)
+    numbers = [np.array(table[name]) for name in ("estimate", "low", "high")]
+    return np.column_stack([*numbers, study.star, spread]), table["feature"], found
+
+
+def _sensitive(rows: Rows) -> dict[str, pd.Series[Any]]:
+    """Sensitive columns of some rows as codes, with all groups declared, because a draw may lack some."""
+    found = {}
+    for i, (code, n) in enumerate(zip(rows.group.T, rows.groups.sizes, strict=True)):
+        found[f"column {i}"] = pd.Series(pd.Categorical.from_codes(code, pd.RangeIndex(n)))
+    return found

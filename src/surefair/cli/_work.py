@@ -1,0 +1,218 @@
+"""What ``audit`` and ``resume`` share: progress bar, Ctrl-C, the table, the files, the exit code."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from surefair.audit.result import Audit
+    from surefair.audit.run import Running
+
+EXIT_CODES = {None: 0, "within margin": 0, "violates margin": 3, "not enough evidence": 4}
+STOPPED = 130  # the exit code of programs that Ctrl-C ends
+
+
+class Work(NamedTuple):
+    """Options of how the work is done."""
+
+    out: Path
+    every_seconds: float
+    every_rows: int | None
+    jobs: int
+    quiet: bool
+    verbose: bool
+
+    def checkpoints(self, folder: Path | None) -> dict[str, Any]:
+        """Say when and where to write checkpoints."""
+        return {"checkpoint": folder, "seconds": self.every_seconds, "every": self.every_rows}
+
+
+def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of how the work is done, which the command gets together, as ``work``."""
+
+    @wraps(command)
+    def gathered(**options: Any) -> Any:
+        return command(work=Work(*(options.pop(name) for name in Work._fields)), **options)
+
+    folder = click.Path(path_type=Path, file_okay=False)
+    for option in (
+        click.option("--verbose", is_flag=True, help="Show groups, columns and all diagnostics in the terminal too."),
+        click.option("--quiet", is_flag=True, help="Show no progress bar, and only the verdict."),
+        click.option("--jobs", default=-1, show_default=True, help="Threads; -1 for one on every core."),
+        click.option("--every-rows", type=click.IntRange(min=1), help="Rows between two checkpoints."),
+        click.option("--every-seconds", default=60.0, show_default=True, help="Seconds between two checkpoints."),
+        click.option(
+            "--out", default="audit", show_default=True, type=folder, help="Folder for audit.json and report.html."
+        ),
+    ):
+        gathered = option(gathered)
+    return gathered
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn errors into one clear line and exit code 1."""
+    from surefair.engines import EngineFailed
+
+    try:
+        yield
+    except (ValueError, OSError, MemoryError, EngineFailed) as error:
+        raise click.ClickException(str(error) or type(error).__name__) from error
+
+
+def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint: Path | None = None) -> None:
+    """Run to the end or to Ctrl-C, show and write the findings, and exit with the code of the verdict."""
+    from rich.console import Console
+
+    if work.jobs == 0:
+        raise click.UsageError("--jobs is a number of threads, or -1 for one on every core; received 0.")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # for letters that a terminal cannot show
+    console = Console(emoji=False)  # names are shown as they are, even one like ":warning:"
+    words = "Stopping after this chunk; press Ctrl-C again to stop at once."
+    if running.settings.shard_rows:
+        words = "Stopping after the next shard, without a report; press Ctrl-C again to stop at once."
+    with interruptible(console, words) as stop, shown(running, Console(stderr=True), not work.quiet) as progress:
+        try:
+            found = run(n_jobs=work.jobs, progress=progress, stop=stop)
+        except KeyboardInterrupt:  # in shards, or the second one
+            click.echo("Stopped without a report.", err=True)
+            sys.exit(STOPPED)
+    found.to_json(work.out / "audit.json")  # before printing, which could fail
+    found.to_html(work.out / "report.html")
+    with suppress(BrokenPipeError, SystemExit):  # if only the first lines are read
+        show(found, console, work.verbose, work.quiet)
+        for name in ("audit.json", "report.html"):
+            console.print(f"Written: {work.out / name}", highlight=False, soft_wrap=True, markup=False)
+        if not found.complete:
+            how = (
+                f"continue with: surefair resume {checkpoint}"
+                if checkpoint
+                else "without --checkpoint it cannot be resumed"
+            )
+            words = f"Stopped after {running.intake.read:,} rows; {how}"
+            console.print(words, highlight=False, soft_wrap=True, markup=False)
+    if not found.complete:
+        sys.exit(STOPPED)
+    sys.exit(EXIT_CODES[found.verdict])
+
+
+@contextmanager
+def interruptible(console: Console, words: str) -> Iterator[Callable[[], bool]]:
+    """Let a first Ctrl-C finish the chunk, and say so; a second one ends the program at once."""
+    asked = False
+
+    def ask(*_: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        console.print(words, highlight=False)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def shown(running: Running, console: Console, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """Progress bar with rows per second and time left, where there is a terminal."""
+    from surefair.progress import rows_bar
+
+    with rows_bar(console, wanted) as bar:
+        source, task = running.source, bar.add_task("rows", total=running.source.n_rows)
+
+        def advance(rows: int) -> None:
+            share = source.position()
+            total = source.n_rows or (round(rows / share) if share else None)  # for CSV, from the bytes so far
+            bar.update(task, completed=rows, total=total)
+
+        yield advance
+
+
+def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = False) -> None:
+    """Show the findings as tables and sentences; if quiet, only the verdict."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from surefair.pages.text import shown as visible
+
+    if quiet:
+        console.print(found.verdict or found.sentence, highlight=False, markup=False)
+        return
+    level = f"{100.0 * found.settings['confidence_level']:g} %"
+    console.print(found.sentence, highlight=False, markup=False)
+    models = found.models if found.settings["criterion"] else found.models[:1]
+    table = Table(title=f"Unfairness on {found.rows['evaluation']:,} held-out rows: {level} intervals, source total")
+    table.add_column("metric", overflow="fold")
+    for model in models:
+        table.add_column(model["name"] if found.settings["criterion"] else "model", justify="right", no_wrap=True)
+    for metric in dict.fromkeys(one["metric"] for one in found.models[0]["intervals"]):
+        limits = (found.interval(metric, "total", model["name"]) for model in models)
+        table.add_row(metric.replace("_", " "), *map(_limits, limits))
+    table.add_section()
+    table.add_row("accuracy", *(_limits(model["accuracy"]) for model in models))
+    console.print(table)
+    rows = ", ".join(
+        f"{found.rows[name]:,} {name.replace('_', ' ')}" for name in ("training", "constraint", "evaluation")
+    )
+    aside = f", {found.rows['set_aside']:,} set aside" if found.rows["set_aside"] else ""
+    shards = f" in {found.data['shards']:,} shards" if "shards" in found.data else ""
+    console.print(f"Rows: {found.rows['read']:,} read{shards}; {rows}{aside}.", highlight=False)
+    learnt = [one for one in found.columns if one["features"]]
+    left = ", ".join(f"{one['name']} ({one['note']})" for one in found.columns if one["role"] == "left out")
+    words = f"Features: {sum(one['features'] for one in learnt)}, from {', '.join(one['name'] for one in learnt)}."
+    console.print(visible(f"{words}{f' Left out: {left}.' if left else ''}"), highlight=False, markup=False)
+    for one in found.rows["bad"]:
+        console.print(
+            f"Not used: {one['count']:,} rows with {one['reason']}; the first: {one['first']}.",
+            highlight=False,
+            markup=False,
+        )
+    doubts = [one for one in found.assumptions if not one["held"]]
+    for one in doubts:
+        console.print(f"[yellow]Assumption not met:[/yellow] {escape(one['assumes'])}", highlight=False)
+        for found_here in one["diagnostics"] if verbose else one["diagnostics"][:1]:
+            words = f"{found_here['message']} {found_here['command_line_advice'] or found_here['advice']}"
+            console.print(visible(f"  {words}"), highlight=False, markup=False)
+    if verbose:
+        _show_more(found, console)
+    if found.verdict is not None:
+        console.print(f"[bold]{escape(found.verdict)}[/bold]", highlight=False)
+
+
+def _show_more(found: Audit, console: Console) -> None:
+    """Show groups and columns as tables."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from surefair.pages.text import shown as visible
+
+    for title, rows in (("Groups", found.groups), ("Columns", found.columns)):
+        table = Table(title=title)
+        for heading in rows[0]:
+            table.add_column(heading.replace("_", " "), overflow="fold")
+        for row in rows:
+            table.add_row(
+                *(escape(f"{value:,}" if type(value) is int else visible(str(value))) for value in row.values())
+            )
+        console.print(table)
+
+
+def _limits(one: dict[str, Any]) -> str:
+    """Write an estimate with its interval."""
+    numbers = ("undefined" if one[name] is None else f"{one[name]:.3f}" for name in ("estimate", "low", "high"))
+    return "{} ({} to {})".format(*numbers)

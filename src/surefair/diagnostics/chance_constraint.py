@@ -1,0 +1,36 @@
+"""A constraint should act on differences between groups that are more than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from surefair.diagnostics._diagnostic import Diagnostic, first_few
+
+CHANCE = 0.05  # p-value
+
+
+class ChanceConstraint(Diagnostic):
+    """The constraint set does not show that groups differ: the constraint acts on chance, and costs accuracy."""
+
+    assumes = "Groups differ in ways that are more than chance."
+    advice = "Raise tolerance, pass a larger constraint_set, or use criterion=None."
+    command_line_advice = "Raise --tolerance or --constraint-rows, or use --criterion none."
+
+
+DIAGNOSTIC = ChanceConstraint
+
+
+def check(p_values: Sequence[float], names: Sequence[str | None]) -> list[Diagnostic]:
+    """Check the p-value of each sensitive column for a difference between its groups."""
+    equal = [
+        f"groups{'' if name is None else f' of {name!r}'} (p = {p:.2g})"
+        for p, name in zip(p_values, names, strict=True)
+        if p > CHANCE
+    ]
+    if not equal:
+        return []
+    message = (
+        f"On the constraint set, the features of {first_few(equal)} do not differ by more than chance. The constraint "
+        "then acts on chance, which costs accuracy and makes no group's decisions more equal."
+    )
+    return [ChanceConstraint(message, max(p_values), CHANCE)]

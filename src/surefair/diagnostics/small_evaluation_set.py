@@ -1,0 +1,49 @@
+"""Evaluation needs enough rows of every group, on both sides of its rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from surefair.diagnostics._diagnostic import Diagnostic, FloatArray, first_few
+
+SMALL_GROUP = 30  # rows
+SMALL_SIDE = 3  # rows on a side of a rate
+
+
+class SmallEvaluationSet(Diagnostic):
+    """There are few evaluation rows of a group, or of a decision in it: its limits are exact, and wide."""
+
+    assumes = "There are enough evaluation rows of every group and decision."
+    advice = (
+        f"Pass more evaluation rows ({SMALL_GROUP} of each group, and {SMALL_SIDE} on each side of its rate), or merge "
+        "small groups."
+    )
+    command_line_advice = "Use more rows, or merge small groups."
+
+
+DIAGNOSTIC = SmallEvaluationSet
+
+
+def check(sides: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
+    """Check the number of evaluation rows of each group.
+
+    Parameters
+    ----------
+    sides : ndarray of shape (2, rates, groups)
+        Rows that count towards each rate, and the other rows that enter it; weighted rows count what they are worth.
+    names : sequence of str
+        The groups in words.
+    """
+    rows = np.rint(sides.sum(axis=0))
+    least = np.rint(sides.min(axis=0))
+    small = np.argwhere((rows < SMALL_GROUP) | (least < SMALL_SIDE))
+    found = [f"{names[g]} has {rows[j, g]:.0f}, {least[j, g]:.0f} on the rarer side of the rate" for j, g in small]
+    if not found:
+        return []
+    message = (
+        f"Among the evaluation rows that a rate looks at, {first_few(found)}. Their limits are exact, which keeps the "
+        "confidence level but makes them wide."
+    )
+    return [SmallEvaluationSet(message, rows.min(), SMALL_GROUP)]

@@ -1,0 +1,56 @@
+"""Intervals for a model that surefair trained: count its decisions and those of its replicates, then ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from surefair.diagnostics import few_rows_near_boundary
+from surefair.diagnostics.step_too_large import DIVERGED
+from surefair.inference.checks import training_diagnostics
+from surefair.inference.interval import Context, Interval, Question, make_interval
+from surefair.inference.sources import SOURCES, Tally
+from surefair.training.checks import new_groups
+from surefair.training.model import Model
+
+
+def check_tally(model: Model, tally: Tally) -> None:
+    """Refuse a tally that was counted for another model, or that has nothing to compare."""
+    if tally.n_rows != model.n_rows:
+        raise ValueError(
+            f"The tally belongs to a fit of {tally.n_rows:,} rows, and this fit has {model.n_rows:,}. Count the "
+            "evaluation rows again."
+        )
+    if tally.model != model.trained.fingerprint:
+        raise ValueError(f"The tally belongs to another fit of {tally.n_rows:,} rows. Count the evaluation rows again.")
+    tally.groups.check_comparable()
+    if not tally.of_fit.rows.any():
+        raise ValueError("There are no evaluation rows. Count at least one row of each group.")
+
+
+def model_interval(model: Model, tally: Tally, question: Question, library: Any = None) -> Interval:
+    """Interval for the unfairness of a model, from the counts of its decisions.
+
+    Parameters
+    ----------
+    model : Model
+    tally : Tally
+    question : Question
+        Its method must be the tally's.
+    library : str, optional
+        Data-frame library of the tables.
+    """
+    fit = model.trained
+    source = SOURCES[question.source]
+    rates_b, trained = tally.rates(question.source, question.metric.rates, model.seed)
+    found = [*training_diagnostics(fit), *model.order_diagnostics()] if source.training else []
+    if fit.is_finite and not source.evaluation:
+        found += few_rows_near_boundary.check(tally.n_near)
+    context = Context(
+        positive=model.labels.values.tolist()[1],
+        n_training=fit.n_rows,
+        library=library,
+        trouble="" if fit.is_finite else DIVERGED,
+        notes=new_groups(tally.groups, model.groups, "not seen in training"),
+        diagnostics=tuple(found),
+    )
+    return make_interval(question, tally.counts(question.source).of(0), tally.groups, rates_b, trained, context)

@@ -1,0 +1,1 @@
+"""Pieces that any HTML report uses: text, charts, and the page around them."""

@@ -1,0 +1,146 @@
+"""Rows: one type for "some rows", from the moment input is checked to the moment decisions are counted.
+
+>>> import numpy as np
+>>> from surefair.rows.columns import as_columns
+>>> columns = as_columns({"sex": ["m", "f", "m"]})
+>>> groups = Groups.of(columns)
+>>> names = Names(("age",), Levels(np.array(["no", "yes"]), "label"), groups)
+>>> X = np.array([[25.0], [38.0], [52.0]])
+>>> rows = Rows(X, np.array([-1.0, 1.0, 1.0]), groups.codes(columns), np.ones(3), names)
+>>> rows.part(slice(0, 2)).group.tolist(), rows.names.groups.labels
+([[1], [0]], [('sex', 'f'), ('sex', 'm')])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import vstack
+
+from surefair.rows.arrays import FloatArray, IntArray, is_sparse, pack_array, unpack_array
+from surefair.rows.groups import Groups, Levels
+
+
+class Names(NamedTuple):
+    """What the numbers in some rows mean."""
+
+    features: tuple[str, ...] | None  # None where the columns have no names
+    labels: Levels  # the negative and the positive label
+    groups: Groups | None  # None where the rows have no groups
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows, as numbers that are checked and coded, with the names of what the codes mean.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        Features, float64.
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    group : ndarray of shape (n, columns)
+        Code of each row's group in each sensitive column; -1 where none is given.
+    weight : ndarray of shape (n,)
+        Sample weights.
+    names : Names
+        Names of features, labels and groups.
+    key : ndarray of shape (n,) or None
+        Number that rows of one unit (a person, say) share, where rows are split by unit.
+    """
+
+    X: Any
+    y: FloatArray
+    group: IntArray
+    weight: FloatArray
+    names: Names
+    key: NDArray[np.uint64] | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    @property
+    def groups(self) -> Groups:
+        """The groups that the codes stand for."""
+        assert self.names.groups is not None
+        return self.names.groups
+
+    @property
+    def uneven_weight(self) -> FloatArray | None:
+        """Sample weights, or None where all are 1."""
+        return None if (self.weight == 1.0).all() else self.weight
+
+    @property
+    def truth(self) -> IntArray:
+        """Labels as 0 and 1."""
+        return (self.y > 0.0).astype(np.int64)
+
+    def part(self, chosen: Any) -> Rows:
+        """Return some of the rows: a slice, a mask or positions."""
+        key = None if self.key is None else self.key[chosen]
+        return replace(self, X=self.X[chosen], y=self.y[chosen], group=self.group[chosen], weight=self.weight[chosen],
+                       key=key)  # fmt: skip
+
+    def halves(self, seed: int) -> tuple[Rows, Rows]:
+        """Split the rows at random into two halves."""
+        first = np.zeros(self.n, dtype=np.bool_)
+        first[np.random.default_rng(seed).permutation(self.n)[: self.n // 2]] = True
+        return self.part(first), self.part(~first)
+
+    def copy(self) -> Rows:
+        """Return the same rows in new memory."""
+        key = None if self.key is None else self.key.copy()
+        return Rows(self.X.copy(), self.y.copy(), self.group.copy(), self.weight.copy(), self.names, key)
+
+    def among(self, groups: Groups) -> Rows:
+        """Code the groups of the rows by another, larger set of groups."""
+        if groups is self.names.groups:
+            return self
+        group = self.group
+        if self.names.groups is not None and self.n:
+            new = groups.recode(self.names.groups)
+            columns = [np.append(codes, -1)[old] for codes, old in zip(new, group.T, strict=True)]  # -1 stays -1
+            group = np.stack(columns, axis=1)
+        return replace(self, group=group, names=self.names._replace(groups=groups))
+
+    def trimmed(self) -> Rows:
+        """Keep only the groups that occur in these rows."""
+        groups, group = self.groups.among(self.group)
+        return replace(self, group=group, names=self.names._replace(groups=groups))
+
+    def followed_by(self, other: Rows) -> Rows:
+        """Append other rows; the groups of both are then known, and features stay dense or sparse as they are here."""
+        first = self
+        if self.names.groups is not None and other.names.groups is not None:
+            groups = self.groups.joined_with(other.groups)
+            first, other = self.among(groups), other.among(groups)
+        more = other.X.toarray() if is_sparse(other.X) and not is_sparse(self.X) else other.X
+        X = vstack([self.X, more], format="csr") if is_sparse(self.X) else np.concatenate([self.X, more])
+        key = None if self.key is None or other.key is None else np.concatenate([self.key, other.key])
+        y, group, weight = (
+            np.concatenate([getattr(first, name), getattr(other, name)]) for name in ("y", "group", "weight")
+        )
+        return replace(first, X=X, y=y, group=group, weight=weight, key=key)
+
+    def same_as(self, other: Rows) -> bool:
+        """Whether features, labels, group codes and weights are equal."""
+        if is_sparse(self.X) != is_sparse(other.X) or self.X.shape != other.X.shape:
+            return False
+        same_X = (self.X != other.X).nnz == 0 if is_sparse(self.X) else np.array_equal(self.X, other.X)
+        pairs = [(getattr(self, name), getattr(other, name)) for name in ("y", "group", "weight")]
+        return bool(same_X) and all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+
+    def pack(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays; names are packed elsewhere."""
+        arrays = pack_array("X", self.X) | {name: getattr(self, name) for name in ("y", "group", "weight")}
+        return arrays if self.key is None else arrays | {"key": self.key}
+
+    @classmethod
+    def unpack(cls, arrays: dict[str, NDArray[Any]], names: Names) -> Rows:
+        """Rebuild rows from what ``pack`` returned."""
+        return cls(unpack_array("X", arrays), arrays["y"], arrays["group"], arrays["weight"], names, arrays.get("key"))

@@ -1,0 +1,319 @@
+"""Fit: a problem set up on its constraint set D', and what has been learnt from the rows so far."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.sparse import csr_matrix
+
+from surefair import kernels
+from surefair.criteria import Form, Slabs
+from surefair.learners import LEARNERS, Learner, learner_for
+from surefair.learners.schedules import PolynomialDecay, automatic
+from surefair.rows import FloatArray, Names, Rows, is_sparse, pack_array, unpack_array
+from surefair.training import solver
+from surefair.training.constraints import constrain
+from surefair.training.coordinates import (
+    change_coordinates,
+    enough_rows,
+    evened,
+    second_moment,
+    squared_lengths,
+    whitening,
+    with_ones,
+)
+from surefair.training.problem import Problem
+
+RANK = 1e-10  # singular values below this share of the largest are rounding
+CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
+SPARSE_CHUNK = 2**16  # sparse rows that are learnt from at a time
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What has been learnt; D features, intercept included.
+
+    Attributes
+    ----------
+    problem : Problem
+    constraint_set : Rows
+        D'; its names hold the groups that are constrained.
+    W : ndarray of shape (D, D), or (D,) for a scaling
+        The learner's coordinates.
+    learner : Learner
+    state : NamedTuple
+        The learner's state: column 0 is the fit itself, the others are replicates.
+    sparse : bool
+        Whether the learner takes sparse rows.
+    weight : float
+        Sum of the weights of the rows learnt from.
+    shards : int
+        Number of fits that were merged into this one; each had its own start to forget.
+    columns : tuple of int or None
+        First and last column of the state that rows move; None for all.
+    """
+
+    problem: Problem
+    constraint_set: Rows
+    W: FloatArray
+    learner: Learner[Any]
+    state: Any
+    sparse: bool
+    weight: float = 0.0
+    shards: int = 1
+    columns: tuple[int, int] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows learnt from."""
+        return int(self.state.k)
+
+    # -- Coefficients -----------------------------------------------------------------------------------------------
+
+    @property
+    def theta(self) -> FloatArray:
+        """Averaged coefficients, intercept last, shape (D, 1 + replicates); column 0 is the fit itself."""
+        return self._averages(self.state)
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """Averaged coefficients of the fit itself, shape (D, 1), at far less cost than ``theta``."""
+        return self._averages(self.without_replicates)
+
+    @property
+    def without_replicates(self) -> Any:
+        """The state without its replicates."""
+        return type(self.state)(self.state[0], *(array[:, :1] for array in self.state[1:]))
+
+    def _averages(self, state: Any) -> FloatArray:
+        mean = self.learner.mean(state)
+        if self.W.ndim == 1:
+            mean *= self.W[:, None]
+            return mean
+        theta = np.empty_like(mean.T)
+        # BLAS would round differently for different numbers of columns; this kernel does not.
+        kernels.change_coordinates(np.ascontiguousarray(mean.T), np.ascontiguousarray(self.W.T), theta)
+        return theta.T
+
+    def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Split coefficients into those of the features and the intercepts, which are 0 where there is none."""
+        return (theta[:-1], theta[-1]) if self.problem.fit_intercept else (theta, np.zeros(theta.shape[1]))
+
+    # -- Coordinates ------------------------------------------------------------------------------------------------
+
+    def features(self, X: Any) -> Any:
+        """Return features with the column of ones for the intercept."""
+        return with_ones(X, self.problem.fit_intercept)
+
+    def to_learner(self, X: Any) -> Any:
+        """Return features in the learner's coordinates."""
+        if self.W.ndim == 2:
+            X = X.toarray() if is_sparse(X) else np.ascontiguousarray(X)
+            moved = np.empty((len(X), len(self.W)))
+            kernels.change_coordinates(X, self.W, moved)  # row by row, unlike BLAS
+            return moved
+        X = self.features(X)
+        if is_sparse(X) != self.sparse:
+            X = csr_matrix(X) if self.sparse else X.toarray()
+        return change_coordinates(X, self.W)
+
+    def to_features(self, u: FloatArray) -> FloatArray:
+        """Return coefficients of the features, from coefficients in the learner's coordinates."""
+        return np.asarray((self.W * u.T).T if self.W.ndim == 1 else self.W @ u)
+
+    def covariance_to_features(self, covariance: FloatArray) -> FloatArray:
+        """Return the covariance of coefficients of the features, W C Wᵀ."""
+        return self.to_features(self.to_features(covariance).T)
+
+    # -- Learning ---------------------------------------------------------------------------------------------------
+
+    def learn(self, rows: Rows, n_threads: int, last: bool = False) -> Fit:
+        """Learn from rows; a row's weight counts relative to the mean weight so far, including its own.
+
+        Where this is the ``last`` use of this fit, the new fit takes over its memory.
+        """
+        state = self.state
+        total = self.weight
+        size = SPARSE_CHUNK if is_sparse(rows.X) else max(1024, CHUNK // len(self.W))
+        for low in range(0, rows.n, size):
+            chunk = slice(low, low + size)
+            relative, total = relative_weight(rows.weight[chunk], state.k, total)
+            X = self.to_learner(rows.X[chunk])
+            y = np.ascontiguousarray(rows.y[chunk])
+            reuse = last or low > 0
+            state = self.learner.step(state, X, y, relative, n_threads, reuse, self.columns)
+        return replace(self, state=state, weight=total)
+
+    def reseed(self, seed: int) -> Fit:
+        """Return the fit before its first row, with other weights for its replicates."""
+        settings = self.learner.settings
+        return assemble(
+            self.problem.reseed(seed), self.constraint_set, self.W, self.learner.form, settings.start,
+            settings.schedule, self.sparse,
+        )  # fmt: skip
+
+    def merge(self, other: Fit) -> Fit:
+        """Merge the fits of two shards of rows."""
+        state = self.learner.merge(self.state, other.state)
+        shards = sum(fit.shards for fit in (self, other) if fit.n_rows > 0)
+        return replace(self, state=state, weight=self.weight + other.weight, shards=max(shards, 1))
+
+    def block(self) -> tuple[Any, float]:
+        """Return the columns of the state that rows moved, and the weight of the rows."""
+        assert self.columns is not None
+        k, *arrays = self.state
+        return type(self.state)(k, *(array[:, slice(*self.columns)].copy() for array in arrays)), self.weight
+
+    def join(self, blocks: list[tuple[Any, float]]) -> Fit:
+        """Put blocks of columns side by side."""
+        states = [state for state, _ in blocks]
+        arrays = (np.concatenate(parts, axis=1) for parts in zip(*(state[1:] for state in states), strict=True))
+        state = type(self.state)(states[0].k, *arrays)
+        return replace(self, state=state, weight=blocks[0][1])
+
+    # -- What to know about it --------------------------------------------------------------------------------------
+
+    @property
+    def is_rigid(self) -> bool:
+        """Whether equalities fix every coefficient but the intercept, so that nothing is left to learn."""
+        form = self.learner.form
+        free = len(self.W) - int(self.problem.fit_intercept)
+        if not isinstance(form, Slabs) or self.problem.tolerance > 0.0 or len(form.vectors) < max(free, 1):
+            return False
+        return int(np.linalg.matrix_rank(form.vectors, rtol=RANK)) >= free
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether neither the fit nor a replicate diverged."""
+        _, now, _, *rest = self.state  # divergence shows in the iterates before it shows in their sums
+        return all(np.isfinite(array.sum()) for array in (now, *rest))
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash that identifies this state."""
+        digest = hashlib.sha256()
+        for part in self.state:
+            digest.update(np.asarray(part).tobytes())
+        return digest.hexdigest()
+
+    # -- Storage ----------------------------------------------------------------------------------------------------
+
+    def pack(self) -> tuple[dict[str, Any], Arrays]:
+        """Take the fit apart into JSON and arrays."""
+        groups = self.constraint_set.names.groups
+        meta = {
+            "problem": self.problem.pack(),
+            "groups": None if groups is None else groups.to_json(),
+            "form": type(self.learner.form).__name__,
+            "schedule": vars(self.learner.settings.schedule),
+            "sparse": self.sparse,
+            "weight": self.weight,
+            "shards": self.shards,
+        }
+        arrays = {f"constraint_{name}": array for name, array in self.constraint_set.pack().items()}
+        arrays |= _pack_tuple("state", self.state) | _pack_tuple("form", self.learner.form)
+        return meta, arrays | {"W": self.W, "start": self.learner.settings.start}
+
+    @classmethod
+    def unpack(cls, meta: dict[str, Any], arrays: Arrays, names: Names) -> Fit:
+        """Rebuild a fit from what ``pack`` returned; its constraint set has these names."""
+        form_class = next(form for form, _ in LEARNERS if form.__name__ == meta["form"])
+        fit = assemble(
+            Problem.unpack(meta["problem"]), Rows.unpack(_under("constraint", arrays), names), arrays["W"],
+            _unpack_tuple("form", form_class, arrays), arrays["start"], PolynomialDecay(**meta["schedule"]),
+            meta["sparse"],
+        )  # fmt: skip
+        state = _unpack_tuple("state", type(fit.state), arrays)
+        return replace(fit, state=state._replace(k=int(state.k)), weight=meta["weight"], shards=meta["shards"])
+
+
+Learn = Callable[..., Fit]
+"""``Fit.learn``, or something that does the same elsewhere."""
+
+
+def begin(problem: Problem, constraint_set: Rows) -> Fit:
+    """Choose coordinates, constraint and start from the rows of D'."""
+    auto = problem.step_size is None
+    y = constraint_set.y
+    weight = constraint_set.weight
+    X = with_ones(constraint_set.X, problem.fit_intercept)
+    check_dense(X, problem.dtype)
+    W = whitening(X, weight) if auto else np.ones(X.shape[1])
+    moved = change_coordinates(X, W)
+    form = constrain(problem.criterion, constraint_set, moved)
+    start = np.zeros(X.shape[1])
+    schedule = problem.step_size or automatic(float(problem.loss.curvature(0.0, 1.0)))
+    if auto and enough_rows(X) and len(np.unique(y[weight > 0.0])) > 1:
+        start = solver.solve(problem.settings(start, schedule), form, moved, y, weight)
+        share = weight / weight.sum()
+        curvature = problem.loss.curvature(moved @ start, y)
+        A, c = evened(second_moment(moved, share * curvature, whole=W.ndim == 2))
+        W, start = (W @ A, solve_triangular(A, start)) if W.ndim == 2 else (W * A, start / A)
+        moved = change_coordinates(X, W)
+        form = constrain(problem.criterion, constraint_set, moved)
+        leverage = curvature / c * squared_lengths(moved)
+        schedule = automatic(c, float(share @ leverage**2) / len(start), len(y))
+    return assemble(problem, constraint_set, W, form, start, schedule, is_sparse(X))
+
+
+def assemble(
+    problem: Problem,
+    constraint_set: Rows,
+    W: FloatArray,
+    form: Form,
+    start: FloatArray,
+    schedule: PolynomialDecay,
+    sparse: bool,
+) -> Fit:
+    """Put together a fit before its first row."""
+    learner = learner_for(problem.settings(start, schedule), form, sparse)
+    state = learner.init(1 + problem.n_replicates)
+    return Fit(problem, constraint_set.copy(), W, learner, state, sparse)
+
+
+def check_dense(X: Any, dtype: str) -> None:
+    """Refuse sparse rows in single precision."""
+    if dtype == "float32" and is_sparse(X):
+        raise ValueError(
+            f"dtype='float32' works for dense rows only; received a sparse matrix of shape {X.shape}. Use "
+            "dtype='float64', or make the rows dense with X.toarray()."
+        )
+
+
+def relative_weight(weight: FloatArray, k: int, total: float) -> tuple[FloatArray | float, float]:
+    """Divide weights by the mean weight so far, after k rows whose weights have this total; returns the new total too.
+
+    >>> relative_weight(np.array([1.0, 1.0]), 3, 3.0), relative_weight(np.array([2.0]), 1, 1.0)
+    ((1.0, 5.0), (array([1.33333333]), 3.0))
+    """
+    if total == k and (weight == 1.0).all():
+        return 1.0, total + len(weight)
+    totals = np.cumsum(np.r_[total, weight])[1:]
+    seen = k + np.arange(1.0, len(weight) + 1.0)
+    return np.divide(weight * seen, totals, out=np.zeros(len(weight)), where=totals > 0.0), float(totals[-1])
+
+
+def _pack_tuple(name: str, fields: Any) -> Arrays:
+    """Return the fields of a NamedTuple as arrays."""
+    arrays: Arrays = {}
+    for field, value in fields._asdict().items():
+        arrays |= pack_array(f"{name}_{field}", value)
+    return arrays
+
+
+def _unpack_tuple(name: str, kind: Any, arrays: Arrays) -> Any:
+    """Rebuild a NamedTuple from its arrays."""
+    return kind(*(unpack_array(f"{name}_{field}", arrays) for field in kind._fields))
+
+
+def _under(name: str, arrays: Arrays) -> Arrays:
+    """Return the arrays whose name begins with ``name_``, without that."""
+    return {key.removeprefix(f"{name}_"): array for key, array in arrays.items() if key.startswith(f"{name}_")}

@@ -1,0 +1,115 @@
+"""Problem: what is to be learnt, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from surefair.criteria import CRITERIA, Criterion
+from surefair.learners import Settings
+from surefair.learners.multipliers import Multipliers
+from surefair.learners.schedules import PolynomialDecay
+from surefair.losses import LOSSES, Loss
+from surefair.rows import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The parameters of a classifier, with names looked up.
+
+    Attributes
+    ----------
+    criterion : Criterion or None
+        What is constrained; None for nothing.
+    loss : Loss
+    tolerance : float
+        ε of a constraint.
+    penalty : float
+        R₂ of a penalty.
+    sharpness : float or None
+        τ of a penalty with rounded kinks; None for kinks.
+    alpha : float
+        κ of the ridge κ‖θ‖²/2.
+    step_size : PolynomialDecay or None
+        The schedule; None for "auto".
+    n_replicates : int
+    multipliers : Multipliers
+        Law and seed of the replicates' weights.
+    n_constraint : int
+        Rows that become the constraint set when none is given.
+    fit_intercept : bool
+    intersections : bool
+        Whether intersections of the sensitive columns are groups too.
+    dtype : {"float64", "float32"}
+    """
+
+    criterion: Criterion | None
+    loss: Loss
+    tolerance: float
+    penalty: float
+    sharpness: float | None
+    alpha: float
+    step_size: PolynomialDecay | None
+    n_replicates: int
+    multipliers: Multipliers
+    n_constraint: int
+    fit_intercept: bool
+    intersections: bool
+    dtype: str
+
+    def reseed(self, seed: int) -> Problem:
+        """Return the same problem with another seed."""
+        return replace(self, multipliers=replace(self.multipliers, seed=seed))
+
+    def settings(self, start: FloatArray, schedule: PolynomialDecay) -> Settings:
+        """Return what a learner needs to know."""
+        return Settings(
+            loss=self.loss,
+            alpha=self.alpha,
+            tolerance=self.tolerance,
+            penalty=self.penalty,
+            sharpness=self.sharpness,
+            schedule=schedule,
+            multipliers=self.multipliers,
+            start=start,
+            robust=self.step_size is None,
+            dtype=self.dtype,
+        )
+
+    def differences(self, other: Problem) -> list[str]:
+        """Names of the classifier's parameters, other than the seed, in which two problems differ."""
+        differ = [field.name for field in fields(self) if _shown(self, field.name) != _shown(other, field.name)]
+        return ["multiplier" if name == "multipliers" else name for name in differ]
+
+    def pack(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        if self.criterion is not None and self.criterion != CRITERIA.get(self.criterion.name):
+            raise ValueError(
+                f"The criterion {self.criterion.name!r} is not one of surefair's, and a file cannot hold its code. "
+                "Save a classifier with a criterion from sf.CRITERIA."
+            )
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain |= {"criterion": None if self.criterion is None else self.criterion.name, "loss": self.loss.name}
+        plain |= {"step_size": None if self.step_size is None else vars(self.step_size)}
+        plain |= {"multipliers": {"law": self.multipliers.law, "seed": int(self.multipliers.seed)}}
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
+
+    @classmethod
+    def unpack(cls, packed: dict[str, Any]) -> Problem:
+        """Rebuild a problem from what ``pack`` returned."""
+        step_size = packed["step_size"]
+        looked_up = {
+            "criterion": None if packed["criterion"] is None else CRITERIA[packed["criterion"]],
+            "loss": LOSSES[packed["loss"]],
+            "step_size": None if step_size is None else PolynomialDecay(**step_size),
+            "multipliers": Multipliers(**packed["multipliers"]),
+        }
+        return cls(**packed | looked_up)
+
+
+def _shown(problem: Problem, name: str) -> Any:
+    """A field for comparison; seeds may differ."""
+    value = getattr(problem, name)
+    return value.law if name == "multipliers" else value

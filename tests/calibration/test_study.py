@@ -1,0 +1,87 @@
+"""The script studies/calibration.py judges coverages and resumes where it was interrupted."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+import surefair as sf
+from surefair.inference.sources import SOURCES
+
+
+@pytest.fixture
+def study(monkeypatch):
+    folder = Path(__file__).parents[2] / "studies"
+    monkeypatch.syspath_prepend(folder)
+    spec = importlib.util.spec_from_file_location("calibration_study", folder / "calibration.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def outcome(coverage, source="total", warned=None, undefined=0):
+    names = [(one, "gap") for one in SOURCES] + [("training", "coefficient")]
+    rows = [{"source": one, "kind": kind, "quantity": "x1", "coverage": 0.95, "undefined": 0} for one, kind in names]
+    next(row for row in rows if row["source"] == source).update(coverage=coverage, undefined=undefined)
+    return {"table": rows, "settings": {"repetitions": 1_000}, "warned": warned or {}}
+
+
+@pytest.mark.parametrize(
+    ("n", "coverage", "verdict"),
+    [
+        (20_000, 0.95, "holds"),
+        (20_000, 0.92, "holds"),  # within chance of 93 %
+        (20_000, 0.88, "FAILS"),
+        (20_000, 0.998, "FAILS"),
+        (4_000, 0.998, "holds"),
+        (4_000, 0.88, "FAILS"),
+        (1_000, 0.5, "not judged"),
+    ],
+)
+def test_a_coverage_fails_only_if_chance_cannot_explain_it(study, n, coverage, verdict):
+    row = study.summary(outcome(coverage), n, 1.0 - 0.05 / 500)
+    assert row["verdict"] == verdict
+    side = "below" if coverage < 0.95 else "above"
+    assert row["out_of_bounds"] == (f"total {side}" if verdict == "FAILS" else "")
+    assert row["total"] == coverage
+
+
+def test_a_bad_coverage_is_excused_if_a_diagnostic_warned_at_least_half_of_the_time(study):
+    for warned, verdict in (
+        ({"StartNotForgotten": 0.6}, "warned of"),
+        ({"StartNotForgotten": 0.4}, "FAILS"),
+        ({"TooFewReplicates": 1.0}, "FAILS"),
+        ({"RuntimeWarning": 1.0}, "FAILS"),
+        ({"SmallEvaluationSet": 1.0}, "FAILS"),  # exact limits cannot cover too rarely
+    ):
+        assert study.summary(outcome(0.5, warned=warned), 20_000, 0.9999)["verdict"] == verdict
+    for diagnostic, source, verdict in (
+        ("SmallEvaluationSet", "total", "warned of"),
+        ("SmallEvaluationSet", "training", "FAILS"),
+        ("FewRowsNearBoundary", "training", "warned of"),
+        ("StartNotForgotten", "evaluation", "FAILS"),
+    ):
+        found = outcome(0.999, source, {diagnostic: 1.0})
+        assert study.summary(found, 20_000, 0.9999)["verdict"] == verdict
+    nothing = outcome(None, undefined=1_000)
+    assert study.summary(nothing, 20_000, 0.9999)["verdict"] == "FAILS"
+
+
+def test_the_study_resumes_where_it_was_interrupted(study, monkeypatch, tmp_path):
+    monkeypatch.setattr(study, "FINISHED", tmp_path / "build" / "found.jsonl")
+    monkeypatch.setitem(study.DATA, "synthetic DM", lambda: sf.datasets.SyntheticDM(seed=4).sample(2_000))
+    problem = ("synthetic DM", "demographic_parity", "log_loss", 200, 2, 1, True)
+    first = study.measure(*problem)
+    with study.FINISHED.open("a") as file:
+        file.write('{"problem": {"data"')  # an interruption
+    monkeypatch.setattr(sf, "calibrate", None)
+    assert study.measure(*problem) == first
+    row = {"data": "synthetic DM", "criterion": "demographic_parity", "loss": "log_loss", "rows": 200}
+    row |= study.summary(first, 200, 0.999)
+    assert "not judged" in study.line(row)
+    assert study.widths(first)["width_total"] > 0.0
+    assert len(study.draw([row]).axes) == 1
+    plt.close("all")

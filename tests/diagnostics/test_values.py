@@ -1,0 +1,336 @@
+"""Diagnostics are values: they compare, pickle and survive JSON; each is issued once, at the line of the caller."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import surefair as sf
+from surefair.diagnostics import (
+    DIAGNOSTICS,
+    Diagnostic,
+    boundary_constraint,
+    chance_constraint,
+    constant_decisions,
+    covariance_disagreement,
+    degenerate_replicates,
+    dependent_rows,
+    few_rows_near_boundary,
+    issue,
+    late_group,
+    path_too_short,
+    separable_data,
+    small_constraint_set,
+    small_evaluation_set,
+    start_not_forgotten,
+    step_bias,
+    step_too_large,
+    step_too_small,
+    stopped_early,
+    time_dependence,
+    too_few_replicates,
+)
+from surefair.diagnostics.time_dependence import Runs
+
+DI, DM = sf.datasets.SyntheticDI, sf.datasets.SyntheticDM
+
+ONE = np.ones(1)
+NO_GROUPS = np.zeros((1000, 0), dtype=np.int64)
+SIGNS = np.tile([-1.0, 1.0], 50)
+
+
+def runs_of(label):
+    return Runs.of(0).after(np.asarray(label), NO_GROUPS)
+
+
+# What each check returns for numbers that violate its assumption, and for numbers that do not.
+CHECKS = {
+    "BoundaryConstraint": [
+        (lambda push: boundary_constraint.check(0 * ONE, ONE, push * ONE, ONE, 0.1), 0.0, 10.0),
+        (lambda touched: boundary_constraint.check_touching(touched, 0.1), 1, 0),
+    ],
+    "ChanceConstraint": [(lambda p: chance_constraint.check([p, 0.001], ["age", "sex"]), 0.5, 0.001)],
+    "ConstantDecisions": [(lambda constant: constant_decisions.check(constant, "constrained"), True, False)],
+    "CovarianceDisagreement": [(lambda sd: covariance_disagreement.check(sd * ONE, ONE, 200), 3.0, 1.0)],
+    "DegenerateReplicates": [
+        (lambda n: degenerate_replicates.check(np.arange(50.0)[None] % n), 2, 50),
+        (lambda n: degenerate_replicates.check_gap(np.arange(50.0) % n), 2, 50),
+        (lambda rigid: degenerate_replicates.check_freedom(rigid, "3", 2), True, False),
+    ],
+    "DependentRows": [(lambda dependent: dependent_rows.check(dependent, "person"), True, False)],
+    "FewRowsNearBoundary": [(few_rows_near_boundary.check, 29, 30)],
+    "LateGroup": [(late_group.check, "Group 'c' was not in the constraint set", "")],
+    "LocalOptima": [],  # see test_diagnostics.py
+    "PathTooShort": [
+        (lambda memory: path_too_short.check(memory * np.ones(2), np.array([1e3, 1e6]), 1000), 500.0, 5.0)
+    ],
+    "SeparableData": [
+        (lambda scale: separable_data.check(scale * SIGNS, SIGNS, np.ones(100), np.full(100, 0.2), False), 1.0, -1.0),
+        (lambda left: separable_data.check(-SIGNS, SIGNS, np.ones(100), np.full(100, left), False), 0.001, 0.2),
+        (lambda yes: separable_data.check(-SIGNS, SIGNS, np.ones(100), np.full(100, 0.2), yes), True, False),
+    ],
+    "SmallConstraintSet": [
+        (lambda n: small_constraint_set.check([n, 100], ["group 'a'", "group 'b'"]), 29, 30),
+        (lambda rows: small_constraint_set.check_left_out(rows, 30), {"group 'a'": 3}, {}),
+    ],
+    "SmallEvaluationSet": [
+        (lambda n: small_evaluation_set.check(np.full((2, 1, 1), n / 2), ["group 'a'"]), 28, 30),
+        (lambda n: small_evaluation_set.check(np.array([n, 100.0]).reshape(2, 1, 1), ["group 'a'"]), 2.0, 3.0),
+    ],
+    "StartNotForgotten": [(lambda bias: start_not_forgotten.check(bias * ONE, ONE), 0.6, 0.4)],
+    "StepBias": [(lambda off: step_bias.check(off * ONE, ONE, 200), 2.0, 0.5)],
+    "StepTooLarge": [
+        (lambda off: step_too_large.check(off * ONE, ONE, ONE, 200), 10.0, 0.0),
+        (lambda sd: step_too_large.check(0 * ONE, sd * ONE, ONE, 200), 5.0, 1.0),
+        (step_too_large.check_finite, False, True),
+    ],
+    "StepTooSmall": [(step_too_small.check, 0.5, 1.5)],
+    "StoppedEarly": [(stopped_early.check, False, True)],
+    "TimeDependence": [
+        (lambda length: time_dependence.check(runs_of(np.arange(1000) // length % 2), (), []), 100, 1),
+        (lambda root: time_dependence.check_path(root * ONE, ONE, 200), 5.0, 0.4),
+    ],
+    "TooFewReplicates": [(lambda n: too_few_replicates.check(n, 0.95, "percentile"), 38, 39)],
+}
+WITHOUT_NUMBERS = [
+    *(cases[0][0] for name, cases in CHECKS.items() if name in ("ConstantDecisions", "DependentRows", "LateGroup")),
+    stopped_early.check,
+    step_too_large.check_finite,
+    CHECKS["DegenerateReplicates"][2][0],
+]
+
+every_check = pytest.mark.parametrize(
+    ("name", "check", "bad", "good"), [(name, *case) for name, cases in CHECKS.items() for case in cases]
+)
+every_kind = pytest.mark.parametrize("kind", DIAGNOSTICS.values(), ids=DIAGNOSTICS)
+
+
+def example(kind, **changes):
+    return kind(**{"message": "Something was found.", "statistic": 2.0, "threshold": 1.0} | changes)
+
+
+# -- Checks -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_diagnostic_has_a_check_here():
+    assert set(CHECKS) == set(DIAGNOSTICS)
+
+
+@every_check
+def test_a_check_returns_its_diagnostic_for_a_violation_and_nothing_otherwise(name, check, bad, good):
+    (one,) = check(bad)
+    assert one.name == type(one).__name__ == name
+    assert check(good) == []
+
+
+@every_check
+def test_a_message_is_a_sentence_and_has_its_numbers(name, check, bad, good):
+    (one,) = check(bad)
+    assert not one.message[0].islower()
+    assert one.message.endswith(".")
+    assert (one.statistic is None) == (one.threshold is None)
+    assert (one.statistic is None) == (check in WITHOUT_NUMBERS)
+
+
+# -- Words ------------------------------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_a_diagnostic_says_what_to_do(kind):
+    one = example(kind)
+    assert str(one) == f"Something was found. {one.advice}"
+    assert one.advice.endswith(".")
+    assert kind.__doc__
+    if kind.assumes:
+        assert kind.assumes.endswith(".")
+        assert kind.command_line_advice.endswith(".")
+
+
+@every_kind
+def test_advice_for_the_command_line_names_options_of_the_command_line(kind):
+    words = kind.command_line_advice
+    assert "=" not in words
+    assert not any(name in words for name in ("n_replicates", "n_constraint", "constraint_set", "step_size", "source="))
+
+
+@every_kind
+def test_a_diagnostic_is_a_warning_that_can_be_filtered_by_its_class(kind):
+    assert issubclass(kind, Diagnostic)
+    assert issubclass(kind, UserWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", kind)
+        warnings.warn(example(kind), stacklevel=1)
+    assert getattr(sf.diagnostics, kind.__name__) is kind
+
+
+# -- Values -----------------------------------------------------------------------------------------------------------
+
+
+@every_kind
+@pytest.mark.parametrize("forbids_verdict", [None, True, False])
+@pytest.mark.parametrize("statistic", [None, 2.5, np.inf, np.nan])
+def test_a_diagnostic_survives_json_and_pickle(kind, forbids_verdict, statistic):
+    one = example(kind, statistic=statistic, forbids_verdict=forbids_verdict)
+    plain = json.loads(json.dumps(one.to_dict(), allow_nan=False))
+    assert plain["name"] == kind.__name__
+    assert plain["forbids_verdict"] == (kind.forbids_verdict if forbids_verdict is None else forbids_verdict)
+    for again in (Diagnostic.from_dict(plain), pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
+        assert type(again) is kind
+        assert again == one
+        assert hash(again) == hash(one)
+        assert str(again) == str(one)
+        assert again.to_dict() == plain
+
+
+@every_kind
+def test_diagnostics_are_equal_if_all_their_values_are(kind):
+    one = example(kind)
+    assert one == example(kind)
+    others = [
+        example(kind, message="Something else was found."),
+        example(kind, statistic=3.0),
+        example(kind, threshold=0.5),
+        example(kind, forbids_verdict=not kind.forbids_verdict),
+        *(example(other) for other in DIAGNOSTICS.values() if other is not kind),
+    ]
+    assert one not in others
+    assert one != str(one)
+    assert len({one, example(kind), *others}) == 1 + len(others)
+
+
+def test_numbers_of_any_kind_become_python_floats():
+    one = Diagnostic("Found.", np.float64(1.0), np.int64(2))
+    assert type(one.statistic) is type(one.threshold) is float
+
+
+def test_only_two_diagnostics_always_forbid_a_verdict():
+    forbidding = {name for name, kind in DIAGNOSTICS.items() if kind.forbids_verdict}
+    assert forbidding == {"ConstantDecisions", "DependentRows"}
+    for shards, forbids in ((1, False), (2, True)):
+        (one,) = start_not_forgotten.check(ONE, ONE, shards)
+        assert one.forbids_verdict == forbids
+    assert not start_not_forgotten.StartNotForgotten.forbids_verdict  # the class is unchanged
+
+
+def test_a_saved_model_keeps_its_diagnostics(tmp_path):
+    rows = DI(seed=0).sample(400)
+    clf = sf.FairClassifier(n_replicates=2, random_state=0, n_constraint=40)
+    with pytest.warns(sf.diagnostics.SmallConstraintSet):
+        clf.partial_fit(rows.X[:300], rows.y[:300], sensitive_features=rows.sensitive[:300])
+    sf.save(clf, tmp_path / "clf.npz")
+    again = sf.load(tmp_path / "clf.npz")
+    assert again.model_.diagnostics == clf.model_.diagnostics
+    again.partial_fit(rows.X[300:], rows.y[300:], sensitive_features=rows.sensitive[300:])  # issues none again
+    assert again.model_.diagnostics == clf.model_.diagnostics
+
+
+# -- Verdicts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
+def test_shards_too_short_to_converge_give_no_verdict():
+    apart = DI(seed=9).sample(1000)
+    test = DI(seed=8).sample(2000)
+
+    def shard(seed):
+        rows = DI(seed=seed).sample(2000)
+        clf = sf.FairClassifier(n_replicates=50, random_state=seed, step_size=sf.PolynomialDecay(0.5, 0.501))
+        given = (apart.X, apart.y, apart.sensitive)
+        return clf.fit(rows.X, rows.y, sensitive_features=rows.sensitive, constraint_set=given)
+
+    def ask(clf):
+        interval = clf.fairness_interval(test.X, test.y, sensitive_features=test.sensitive)
+        assert "StartNotForgotten" in [one.name for one in interval.diagnostics]
+        return interval.verdict(0.9)
+
+    alone = shard(0)
+    assert ask(alone) == "within margin"
+    assert ask(alone.merge(shard(1))) == "not enough evidence"
+
+
+# -- Warnings ---------------------------------------------------------------------------------------------------------
+
+
+def issued(call):
+    """Warnings that a call issues, and its value."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = call()
+    return caught, value
+
+
+def here(call):
+    """Diagnostics that a lambda issues; each must point at the line of the lambda, and none may come twice."""
+    caught, _ = issued(call)
+    assert {(one.filename, one.lineno) for one in caught} == {(__file__, call.__code__.co_firstlineno)}
+    assert len({one.message for one in caught}) == len(caught)
+    return {one.message.name for one in caught}
+
+
+def test_equal_diagnostics_are_issued_once():
+    one = sf.diagnostics.TooFewReplicates("Few.")
+    again = sf.diagnostics.TooFewReplicates("Few.")
+    other = sf.diagnostics.TooFewReplicates("Fewer.")
+    caught, _ = issued(lambda: issue([one, other, again], stacklevel=1))
+    assert [warning.message for warning in caught] == [one, other]
+
+
+def test_training_and_asking_issue_diagnostics_once_at_the_line_of_the_caller():
+    rows = DI(seed=0).sample(200)
+    X, y, z = np.asarray(rows.X), np.asarray(rows.y), np.asarray(rows.sensitive)
+    clf = sf.FairClassifier(n_replicates=10, random_state=0)
+    names = here(lambda: clf.fit(X, y, sensitive_features=z))
+    assert names == {one.name for one in clf.model_.diagnostics} == {"SmallConstraintSet"}
+    assert "TooFewReplicates" in here(lambda: clf.coef_interval())
+    assert "SmallEvaluationSet" in here(lambda: clf.fairness_interval(X[:20], y[:20], sensitive_features=z[:20]))
+    _, tally = issued(lambda: clf.tally(X[:20], y[:20], sensitive_features=z[:20]))
+    assert "SmallEvaluationSet" in here(lambda: clf.tallied_interval(tally))
+    assert "SmallEvaluationSet" in here(lambda: sf.fairness_interval(y[:20], y[:20], sensitive_features=z[:20]))
+
+
+def test_a_stream_issues_each_diagnostic_when_it_is_new():
+    rows = DI(seed=0).sample(600)
+    X, y = np.asarray(rows.X), np.asarray(rows.y)
+    z = np.array(["a", "b"])[np.asarray(rows.sensitive).astype(int)]
+    z[400:] = np.where(np.arange(200) % 2 == 0, "c", z[400:])
+    clf = sf.FairClassifier(n_replicates=10, random_state=0, n_constraint=50, loss="squared_error")
+    assert not issued(lambda: clf.partial_fit(X[:40], y[:40], sensitive_features=z[:40]))[0]  # these rows wait
+    first = here(lambda: clf.partial_fit(X[40:300], y[40:300], sensitive_features=z[40:300]))
+    assert "SmallConstraintSet" in first
+    assert not issued(lambda: clf.partial_fit(X[300:400], y[300:400], sensitive_features=z[300:400]))[0]
+    assert here(lambda: clf.partial_fit(X[400:500], y[400:500], sensitive_features=z[400:500])) == {"LateGroup"}
+    assert not issued(lambda: clf.partial_fit(X[500:], y[500:], sensitive_features=z[500:]))[0]
+
+
+def test_theory_issues_diagnostics_at_the_line_of_the_caller():
+    rows = DM(seed=11).sample(4000)
+    apart = DM(seed=11).rows(10**6, 500)
+    clf = sf.FairClassifier("false_omission_rate", penalty=20.0, n_replicates=0, random_state=0)
+    given = (apart.X, apart.y, apart.sensitive)
+    clf.fit(rows.X, rows.y, sensitive_features=rows.sensitive, constraint_set=given)
+    assert here(lambda: sf.theory.optimum(clf, rows.X, rows.y)) == {"LocalOptima"}
+    assert here(lambda: sf.theory.asymptotic_covariance(clf, rows.X, rows.y)) == {"LocalOptima"}
+    assert here(lambda: sf.theory.paper_covariance(clf, rows.X, rows.y)) == {"LocalOptima"}
+    z = rows.sensitive
+    assert here(lambda: sf.theory.gap_law(clf, rows.X, rows.y, sensitive_features=z, n=100)) == {"LocalOptima"}
+
+
+def test_parallel_fits_issue_diagnostics_at_the_line_of_the_caller():
+    rows = DI(seed=0).sample(800)
+    X, y, z = np.asarray(rows.X), np.asarray(rows.y), np.asarray(rows.sensitive)
+    clf = sf.FairClassifier(n_replicates=10, random_state=0, step_size=sf.PolynomialDecay(1e-4, 0.6))
+    few = (X[:40], y[:40], z[:40])
+    parts = [(X[40::2], y[40::2], z[40::2]), (X[41::2], y[41::2], z[41::2])]
+    fit_replicates, fit_shards = sf.parallel.fit_replicates, sf.parallel.fit_shards
+    whole = X[40:], y[40:]
+    assert "SmallConstraintSet" in here(lambda: clf.fit(*whole, sensitive_features=z[40:], constraint_set=few))
+    more = {"sensitive_features": z[40:], "constraint_set": few}
+    assert "SmallConstraintSet" in here(lambda: fit_replicates(clf, *whole, **more))
+    names = here(lambda: fit_shards(clf, parts, constraint_set=few))
+    assert {"SmallConstraintSet", "StartNotForgotten"} <= names

@@ -100,7 +100,7 @@ def test_classifier_with_a_decaying_step_equals_the_paper(criterion, loss, law):
     X[:, 0] += y + 0.5 * z
     labels, groups = np.array(["no", "yes"])[y], np.array(["f", "m"])[z]
     clf = sf.FairClassifier(
-        criterion, loss, tolerance=0.01, penalty=3.0, alpha=0.01, step_size=sf.PolynomialDecay(0.1, 0.6),
+        criterion, loss=loss, tolerance=0.01, penalty=3.0, alpha=0.01, step_size=sf.PolynomialDecay(0.1, 0.6),
         n_replicates=3, multiplier=law, random_state=7,
     )  # fmt: skip
     clf.fit(X[60:], labels[60:], sensitive_features=groups[60:], constraint_set=(X[:60], labels[:60], groups[:60]))

@@ -284,7 +284,7 @@ def test_a_third_value_of_the_label_that_appears_later_makes_bad_rows(here, peop
     table.loc[[1500, 2100, 2101], "high"] = 2
     found, output = audit(table)
     assert bad(found) == {"a label 'high' other than '0' and '1'": (3, "row 1,501")}
-    assert "Not used: 3 rows with a label 'high' other than '0' and '1'; the first: row 1,501." in output
+    assert "Not used: 3 rows (a label 'high' other than '0' and '1'); the first: row 1,501." in output
 
 
 def test_an_empty_label_column_is_refused(here, people):
@@ -321,7 +321,7 @@ def test_rows_with_too_few_fields_are_counted_and_the_first_is_located(here, peo
         "too few fields": (2, "line 31: '1,2'"), "too many fields": (1, f"line 2101: {lines[2100]!r}")
     }  # fmt: skip
     assert found["rows"]["read"] == 2500
-    assert "Not used: 2 rows with too few fields; the first: line 31: '1,2'." in output
+    assert "Not used: 2 rows (too few fields); the first: line 31: '1,2'." in output
 
 
 def test_too_many_bad_rows_stop_the_audit_with_a_list(here, people):

@@ -44,13 +44,12 @@ from surefair.parallel.shards import merge_models, pack_models, receive
 from surefair.rows import Groups, Names, Rows
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.tables.bad_rows import BadRows
-from surefair.tables.intake import Intake, in_order
+from surefair.tables.intake import CHUNK, Intake, in_order
 from surefair.tables.source import Source
 from surefair.tables.split import hold_out, share_held_out, side_of
 from surefair.training.constraints import FEW, choose_rows
 from surefair.training.model import Model
 
-CHUNK = 50_000  # rows
 VALUES = 30  # values of a column to split by that must be held out
 LEAST = 50  # rows to train on
 FIRST_LOOK = 500  # training rows before the first look along the stream

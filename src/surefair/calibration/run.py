@@ -174,6 +174,8 @@ def calibrate_rows(
             f"An interval needs replicates, and this classifier has n_replicates={clf.n_replicates}. Use "
             "n_replicates=200, for example."
         )
+    if population.n < LEAST_ROWS:
+        raise ValueError(f"{population.n} rows are too few to stand for a population. Pass {LEAST_ROWS} or more.")
     random_state = request.random_state
     n_rows = population.n if request.n_rows is None else int(request.n_rows)
     measured = get_metric(request.metric or clf.criterion or "demographic_parity")
@@ -239,8 +241,6 @@ def _population(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any) ->
     groups.check_comparable()
     signs = _signs(labels.codes(label))
     n = same_length(X=range(features.shape[0]), y=signs, sensitive_features=codes)
-    if n < LEAST_ROWS:
-        raise ValueError(f"{n} rows are too few to stand for a population. Pass {LEAST_ROWS} or more.")
     return Rows(features, signs, codes, np.ones(n), Names(names, labels, groups))
 
 

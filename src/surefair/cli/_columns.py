@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from typing import Any
 
@@ -51,6 +51,13 @@ def _options(required: bool) -> list[Callable[..., Any]]:
             help="Number of rows that may be unusable.",
         ),
     ]  # fmt: skip
+
+
+def unused_rows(bad: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Say how many rows could not be used, with a sentence for each reason."""
+    for one in bad:
+        rows = "row" if one["count"] == 1 else "rows"
+        yield f"Not used: {one['count']:,} {rows} ({one['reason']}); the first: {one['first']}."
 
 
 def split_names(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from surefair.cli._columns import unused_rows
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -176,12 +178,8 @@ def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = Fa
     left = ", ".join(f"{one['name']} ({one['note']})" for one in found.columns if one["role"] == "left out")
     words = f"Features: {sum(one['features'] for one in learnt)}, from {', '.join(one['name'] for one in learnt)}."
     console.print(visible(f"{words}{f' Left out: {left}.' if left else ''}"), highlight=False, markup=False)
-    for one in found.rows["bad"]:
-        console.print(
-            f"Not used: {one['count']:,} rows with {one['reason']}; the first: {one['first']}.",
-            highlight=False,
-            markup=False,
-        )
+    for words in unused_rows(found.rows["bad"]):
+        console.print(words, highlight=False, markup=False)
     doubts = [one for one in found.assumptions if not one["held"]]
     for one in doubts:
         console.print(f"[yellow]Assumption not met:[/yellow] {escape(one['assumes'])}", highlight=False)

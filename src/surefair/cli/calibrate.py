@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surefair.cli._columns import column_options
+from surefair.cli._columns import column_options, unused_rows
 from surefair.cli._training import training_options
 from surefair.cli._work import one_line_errors
 
@@ -95,8 +95,10 @@ def _load(dataset: str, columns: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Features, labels and groups of a data set."""
     from surefair.datasets import load
 
-    if columns["label"] or columns["sensitive"]:
-        raise click.UsageError("--label and --sensitive are for a file; a data set has its own.")
+    if given := [name for name, value in columns.items() if value and name not in ("encoding", "max_bad_rows")]:
+        raise click.UsageError(
+            f"Options for columns are for a file, and a data set has its own columns. Leave out --{given[0]}."
+        )
     found = load(dataset)
     return found.X, found.y, found.sensitive
 
@@ -108,7 +110,9 @@ def _read(data: Any, columns: dict[str, Any]) -> Any:
 
     if columns["label"] is None or not columns["sensitive"]:
         raise click.UsageError("Name the columns of the file: --label and --sensitive.")
-    rows, _ = read_all(data, Columns(**columns))
+    rows, intake = read_all(data, Columns(**columns))
+    for words in unused_rows(intake.bad.to_dict()):
+        click.echo(words)
     rows.groups.check_comparable()
     check_some_weight(rows.weight, "to draw")
     return rows

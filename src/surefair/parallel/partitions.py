@@ -22,11 +22,10 @@ from surefair.parallel.batches import Roles, as_frame, code_batch, first_bad
 from surefair.parallel.shards import Packed, merge_models, receive, send, train_shard, unpack_models
 from surefair.rows import Rows
 from surefair.tables.bad_rows import BadRows
-from surefair.tables.intake import Columns, Intake
+from surefair.tables.intake import CHUNK, Columns, Intake
 from surefair.tables.source import open_source
 from surefair.training.model import Model
 
-CHUNK = 50_000  # rows of a file read at a time
 NAME = "model"  # of the one model that is trained
 
 

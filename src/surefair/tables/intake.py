@@ -23,6 +23,8 @@ from surefair.tables.bad_rows import BadRows
 from surefair.tables.encoder import MISSING, Features, as_numbers, as_words, is_number, is_text, plain_column
 from surefair.tables.source import Source, open_source
 
+CHUNK = 50_000  # rows read at a time; the first chunk settles features and labels
+
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
@@ -259,7 +261,7 @@ class Intake:
             self.bad.add(one["reason"], one["count"], one["first"])
 
 
-def read_all(data: Any, columns: Columns, chunk: int = 50_000) -> tuple[Rows, Intake]:
+def read_all(data: Any, columns: Columns, chunk: int = CHUNK) -> tuple[Rows, Intake]:
     """Read all rows of data into memory; the first chunk settles features and labels."""
     bad = BadRows(columns.max_bad_rows)
     source = columns.open(data, bad)

@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 
 from rich.console import Console
-from surefair.cli._auditing import tell
 
 import surefair as sf
+from surefair.cli._work import show
 from surefair.datasets.files import find_local
 
 RESULTS = Path(__file__).parent / "results"
@@ -39,9 +39,9 @@ def main() -> None:
     if path is None:
         print("adult.data was not found; the pictures stay as they are. Run surefair data fetch adult first.")
         return
-    found = sf.audit(path, "income", "sex", names=NAMES.split(","), drop=["fnlwgt"], margin=0.05)
+    found = sf.audit(path, label="income", sensitive="sex", names=NAMES.split(","), drop=["fnlwgt"], margin=0.05)
     console = Console(record=True, width=88, file=io.StringIO(), force_terminal=True)
-    tell(found, console, verbose=False)
+    show(found, console)
     picture = console.export_svg(title=COMMAND, unique_id="audit")
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)  # no fonts from the network
     (RESULTS / "audit_terminal.svg").write_text(picture)

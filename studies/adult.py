@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import results
-from spread import data_folder
 
 import surefair as sf
 
@@ -70,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quiet", action="store_true")
     parser.parse_args()
-    data = sf.datasets.load_adult(data_folder())
+    data = sf.datasets.load_adult()
     rows = [measure(*setting, data) for setting in SETTINGS]
     results.keep("adult", {"n_replicates": 200}, rows)
     for (_, _, params), row in zip(SETTINGS, rows, strict=True):

@@ -25,7 +25,6 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import results
-from spread import data_folder
 
 import surefair as sf
 from surefair.inference.scoring import binomial_limits
@@ -46,8 +45,8 @@ FINISHED = results.KEPT / "calibration.jsonl"
 DATA: dict[str, Callable[[], Any]] = {
     "synthetic DI": lambda: sf.datasets.SyntheticDI(seed=SEED).sample(N_POPULATION),
     "synthetic DM": lambda: sf.datasets.SyntheticDM(seed=SEED).sample(N_POPULATION),
-    "Adult": lambda: sf.datasets.load_adult(data_folder()),
-    "COMPAS": lambda: sf.datasets.load_compas(data_folder()),
+    "Adult": lambda: sf.datasets.load_adult(),
+    "COMPAS": lambda: sf.datasets.load_compas(),
 }
 FLOOR = 0.75  # lower end of the picture; longer bars are cut off
 SHADES = {"training": "#0072B2", "retraining": "#D55E00", "evaluation": "#009E73", "total": "#CC79A7"}

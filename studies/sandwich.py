@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import results
 import statsmodels.api as sm
-from spread import data_folder
 
 import surefair as sf
 
@@ -28,7 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quiet", action="store_true")
     parser.parse_args()
-    adult = sf.datasets.load_adult(data_folder())
+    adult = sf.datasets.load_adult()
     X, y, z = adult.X.to_numpy(), adult.y == np.unique(adult.y)[1], adult.sensitive
     columns = np.column_stack([X, np.ones(len(y))])
     model = sm.GLM(y.astype(float), columns, family=sm.families.Binomial()).fit(cov_type="HC0")

@@ -11,11 +11,9 @@ coefficient, and for the gaps between all pairs of groups on fixed evaluation ro
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,12 +38,6 @@ class Problem:
     gap_bounds: tuple[float, float] = (0.8, 1.25)
 
 
-def data_folder() -> Path | None:
-    """Folder of data files next to the project, if there is one; otherwise the loaders search their usual places."""
-    beside = Path(__file__).parents[2] / "shared" / "data"
-    return beside if beside.is_dir() and "SUREFAIR_DATA" not in os.environ else None
-
-
 def three_races(adult: Any) -> Any:
     """Black, White, and all others."""
     race = adult.sensitive_columns["race"]
@@ -62,16 +54,14 @@ PROBLEMS = {
     "synthetic DM, equalized odds": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "equalized_odds", 20.0),
     "synthetic DM, FOR": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "false_omission_rate", 1.0),
     "synthetic DM, FDR": Problem(lambda: sf.datasets.SyntheticDM(seed=11), "false_discovery_rate", 1.0),
-    "Adult": Problem(lambda: sf.datasets.load_adult(data_folder()), "demographic_parity", gap_bounds=DISCRETE),
+    "Adult": Problem(lambda: sf.datasets.load_adult(), "demographic_parity", gap_bounds=DISCRETE),
     "Adult, 3 groups": Problem(
-        lambda: sf.datasets.load_adult(data_folder()), "demographic_parity", groups=three_races, gap_bounds=DISCRETE
+        lambda: sf.datasets.load_adult(), "demographic_parity", groups=three_races, gap_bounds=DISCRETE
     ),
     "COMPAS, penalty 300": Problem(
-        lambda: sf.datasets.load_compas(data_folder()), "false_positive_rate", 300.0, gap_bounds=DISCRETE
+        lambda: sf.datasets.load_compas(), "false_positive_rate", 300.0, gap_bounds=DISCRETE
     ),
-    "COMPAS, equalized odds": Problem(
-        lambda: sf.datasets.load_compas(data_folder()), "equalized_odds", 300.0, gap_bounds=DISCRETE
-    ),
+    "COMPAS, equalized odds": Problem(lambda: sf.datasets.load_compas(), "equalized_odds", 300.0, gap_bounds=DISCRETE),
 }
 
 

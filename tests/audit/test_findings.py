@@ -13,10 +13,10 @@ from sklearn.linear_model import LogisticRegression
 import surefair as sf
 from surefair.audit import findings
 from surefair.audit.evaluation import Evaluation
-from surefair.audit.result import UNDECIDED, VIOLATES, WITHIN
-from surefair.audit.settings import Settings
+from surefair.audit.settings import AuditSettings
 from surefair.datasets import SyntheticDI
 from surefair.diagnostics import DIAGNOSTICS, TooFewReplicates
+from surefair.inference.interval import UNDECIDED, VIOLATES, WITHIN
 
 # -- Verdicts ----------------------------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ def sentence(
         ], "constant": constant, "verdicts": [{"metric": metric, "verdict": verdict}]}
         for e, low, high in limits
     ]  # fmt: skip
-    asked = Settings(label="income", sensitive="sex", metrics=(metric,), **settings)
+    asked = AuditSettings(label="income", sensitive="sex", metrics=(metric,), **settings)
     return findings.sentence(asked, models, ">50K", verdict, complete)
 
 

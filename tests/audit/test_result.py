@@ -16,7 +16,7 @@ import pytest
 
 from surefair.audit import report
 from surefair.audit.result import Audit
-from surefair.audit.settings import Settings
+from surefair.audit.settings import AuditSettings
 
 CHECK = jsonschema.Draft202012Validator(Audit.schema())
 DIAGNOSTIC = {
@@ -56,7 +56,7 @@ def model(name: str) -> dict[str, Any]:
 @pytest.fixture
 def audit() -> Audit:
     look = {"model": "constrained", "metric": "demographic_parity", "source": "total", "rows": 50}
-    settings = Settings(label="high", sensitive="sex", margin=0.1).to_dict() | {"labels": ["0", "1"]}
+    settings = AuditSettings(label="high", sensitive="sex", margin=0.1).to_dict() | {"labels": ["0", "1"]}
     return Audit(
         sentence="Groups differ by <12> points.", verdict="not enough evidence", complete=True, settings=settings,
         data={"name": "a.csv", "kind": "csv", "files": [{"name": "a.csv", "size": 3, "sha256": "5b" * 32}]},
@@ -233,14 +233,14 @@ def test_text_and_repr(audit: Audit) -> None:
 )
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Settings(**{"label": "high", "sensitive": "sex"} | settings)
+        AuditSettings(**{"label": "high", "sensitive": "sex"} | settings)
 
 
 def test_settings_take_one_name_or_several() -> None:
-    one = Settings(label="high", sensitive="sex", metrics="error_rate", drop="id", positive=1)
-    several = Settings(label="high", sensitive=["sex"], metrics=["error_rate"] * 2, drop=["id"], positive="1")
+    one = AuditSettings(label="high", sensitive="sex", metrics="error_rate", drop="id", positive=1)
+    several = AuditSettings(label="high", sensitive=["sex"], metrics=["error_rate"] * 2, drop=["id"], positive="1")
     assert one == several
     assert one.judged == ("error_rate",)
     assert one.measured[0] == "error_rate"
     assert len(one.measured) == len(set(one.measured))
-    assert Settings(**one.to_dict()) == one
+    assert AuditSettings(**one.to_dict()) == one

@@ -23,7 +23,7 @@ import surefair as sf
 from surefair.audit import run as auditing
 from surefair.audit.result import Audit
 from surefair.audit.run import Running
-from surefair.audit.settings import Settings
+from surefair.audit.settings import AuditSettings
 from surefair.diagnostics import SmallConstraintSet
 from surefair.tables import split
 from surefair.tables.split import side_of
@@ -42,7 +42,7 @@ def audit(data, label="high", sensitive="sex", **settings):
 
 
 def asked(**settings):
-    return Settings(**{"label": "high", "sensitive": "sex", "n_replicates": REPLICATES} | settings)
+    return AuditSettings(**{"label": "high", "sensitive": "sex", "n_replicates": REPLICATES} | settings)
 
 
 def findings_of(found):

@@ -20,7 +20,7 @@ import surefair as sf
 from surefair.audit import run as auditing
 from surefair.audit import shards
 from surefair.audit.run import Running
-from surefair.audit.settings import Settings
+from surefair.audit.settings import AuditSettings
 from surefair.cli import main
 from surefair.parallel.shards import pack_models, receive
 from surefair.tables.bad_rows import BadRows
@@ -140,7 +140,7 @@ def test_shards_hold_out_the_same_rows_as_one_stream(folder, found):
 
 def test_models_are_those_of_the_shards_merged(folder, found):
     """Each shard is trained alone here, from the D' of the audit."""
-    asked = Settings(**ASKED, margin=0.2, drop=["number", "weight"], shard_rows=2_000)
+    asked = AuditSettings(**ASKED, margin=0.2, drop=["number", "weight"], shard_rows=2_000)
     running = Running.begin(folder, asked)
     plan = running._plan()
     merged = None
@@ -154,7 +154,7 @@ def test_models_are_those_of_the_shards_merged(folder, found):
 
 
 def test_workers_send_back_neither_rows_nor_the_constraint_set(folder):
-    running = Running.begin(folder, Settings(**ASKED, drop=["number"], shard_rows=2_000, n_constraint=1_500))
+    running = Running.begin(folder, AuditSettings(**ASKED, drop=["number"], shard_rows=2_000, n_constraint=1_500))
     plan = running._plan()
     one, two = (shards.Shard(i, pieces) for i, pieces in enumerate(running.source.shards(2_000)[:2]))
     sent = [shards.train(plan, one), shards.train(plan, two)]
@@ -223,7 +223,7 @@ def test_a_shard_without_usable_rows_changes_nothing(tmp_path):
     table = people(4_000)
     table.loc[1_000:1_499, "hired"] = None
     folder = write(table, tmp_path / "data", files=1, row_group_size=500)
-    asked = Settings(**ASKED, drop=["number", "weight"], shard_rows=500, max_bad_rows=500)
+    asked = AuditSettings(**ASKED, drop=["number", "weight"], shard_rows=500, max_bad_rows=500)
     running = Running.begin(folder, asked)
     found = running.run_in_shards()
     plan = Running.begin(folder, asked)._plan()
@@ -253,7 +253,7 @@ def test_workers_that_are_threads_lose_no_diagnostic(tmp_path, monkeypatch):
 
 def test_held_out_rows_are_counted_many_at_a_time(folder):
     """They are split into random halves, and of one row one half would be empty."""
-    running = Running.begin(folder, Settings(**ASKED, drop=["number"], shard_rows=4_000))
+    running = Running.begin(folder, AuditSettings(**ASKED, drop=["number"], shard_rows=4_000))
     plan = replace(running._plan(), chunk=10)
     pieces = running.source.shards(4_000)[0]
     plan = replace(plan, models=pack_models(train(plan, 0, pieces)[0]))
@@ -288,7 +288,7 @@ def test_a_file_that_changes_during_the_audit_is_an_error(tmp_path, monkeypatch,
 def test_an_audit_can_be_stopped_in_either_pass(folder, asked):
     """Four shards make eight steps."""
     times = iter(range(1, 100))
-    running = Running.begin(folder, Settings(**ASKED, drop=["number"], shard_rows=2_000))
+    running = Running.begin(folder, AuditSettings(**ASKED, drop=["number"], shard_rows=2_000))
     with pytest.raises(KeyboardInterrupt):
         running.run_in_shards(stop=lambda: next(times) == asked)
     assert next(times) == asked + 1
@@ -313,7 +313,7 @@ def test_bad_rows_are_counted_once_and_located_by_file_and_row(tmp_path):
 
 def test_a_damaged_file_is_named(tmp_path):
     folder = write(people(), tmp_path / "data")
-    running = Running.begin(folder, Settings(**ASKED, shard_rows=2_000))
+    running = Running.begin(folder, AuditSettings(**ASKED, shard_rows=2_000))
     whole = (folder / "part-2.parquet").read_bytes()
     (folder / "part-2.parquet").write_bytes(b"\0" * 20_000 + whole[20_000:])
     with pytest.raises(ValueError, match=r"part-2\.parquet is not a Parquet file, or is cut short"):
@@ -336,7 +336,7 @@ def test_combinations_that_do_not_work_are_refused(folder, given, words):
 
 
 def test_a_cluster_reads_few_and_long_shards(folder, monkeypatch):
-    asked = Settings(**ASKED)
+    asked = AuditSettings(**ASKED)
     assert Running.begin(folder, asked).settings == asked
     assert Running.begin(folder, asked, in_shards=True).settings == replace(asked, shard_rows=1_000_000)
     monkeypatch.setattr(auditing, "SHARD_ROWS", 100)

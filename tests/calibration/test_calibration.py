@@ -206,7 +206,7 @@ def test_diagnostics_are_counted_and_not_issued():
         ({"sensitive_features": np.zeros(2_000)}, "a comparison needs two or more"),
         ({"sensitive_features": np.arange(4) % 2}, "inconsistent numbers"),
         ({"constraint_set": (1, 2)}, "constraint_set must be a tuple"),
-        ({"constraint_set": ([[1.0, 2.0]], [7], [0])}, "contains 7, which was not declared"),
+        ({"constraint_set": ([[1.0, 2.0]], [7], [0])}, "contains undeclared values: 7"),
         ({"sensitive_features": np.array([2, *[0, 1] * 999, 0])}, "has no row of group 2"),
     ],
 )

@@ -669,7 +669,7 @@ BAD_QUESTIONS = {
         {"sensitive_features": {"a": TEST.group, "b": TEST.group}},
         "must be one column without a name, as in the first call; received the columns 'a', 'b' by name",
     ),
-    "unknown label": ({"y": TEST.y + 1}, "label column contains 0, 2, which was not declared"),
+    "unknown label": ({"y": TEST.y + 1}, "label column contains undeclared values: 0, 2"),
     "lengths": ({"sensitive_features": TEST.group[1:]}, "X has 400, sensitive_features has 399"),
     "no rows": (dict(zip(("X", "y", "sensitive_features"), triple(TEST.part(0, 0)), strict=True)), "no evaluation"),
     "features": ({"X": TEST.X[:, :1]}, "X has 1 features, but FairClassifier is expecting 2"),
@@ -724,8 +724,8 @@ BAD_BATCHES = {
         {"sensitive_features": pd.Series(["0", pd.NA] * 30, dtype="string")},
         r"group column contains NaN or missing.*row 1\)",
     ),
-    "unknown label": ({"y": spoilt(BATCH.y, 7)}, "label column contains 7, which was not declared.*labels are -1, 1"),
-    "labels of another type": ({"y": BATCH.y.astype(str)}, "label column contains '-1', '1', which was not declared"),
+    "unknown label": ({"y": spoilt(BATCH.y, 7)}, "label column contains undeclared values: 7. Declared are -1, 1"),
+    "labels of another type": ({"y": BATCH.y.astype(str)}, "label column contains undeclared values: '-1', '1'"),
     "another number of features": ({"X": np.ones((60, 3))}, "X has 3 features, but FairClassifier is expecting 2"),
     "one dimension": ({"X": BATCH.X[:, 0]}, "(?i)expected 2D array|must be a table"),
     "y too short": ({"y": BATCH.y[1:]}, "inconsistent numbers of samples: X has 60, y has 59"),
@@ -905,7 +905,7 @@ def test_one_class_is_refused_unless_both_are_declared():
         train(make(), accepted)
     with pytest.raises(ValueError, match=r"shows only the label 1\. Pass classes="):
         train(make(), accepted, "partial_fit")
-    with pytest.raises(ValueError, match="label column contains -1, which was not declared"):
+    with pytest.raises(ValueError, match="label column contains undeclared values: -1"):
         train(make(), TRAIN, "partial_fit", classes=[0, 1])
     assert train(make(), accepted, "partial_fit", classes=[-1, 1]).classes_.tolist() == [-1, 1]
 

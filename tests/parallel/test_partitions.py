@@ -267,7 +267,7 @@ def test_the_error_names_the_file_and_row_of_a_bad_value(tmp_path):
     for column, row, value, words in [
         ("a", 1, np.nan, "no finite number in 'a'"),
         ("c", 300, np.inf, "no finite number in 'c'"),
-        ("hired", 71, "perhaps", "The label column contains 'perhaps', which was not declared"),
+        ("hired", 71, "perhaps", "The label column contains undeclared values: 'perhaps'"),
         ("sex", 18, None, r"The 'sex' group column contains NaN or missing values\. Drop"),
         ("weight", 200, -1.0, r"sample_weight is negative: -1\.0"),
     ]:

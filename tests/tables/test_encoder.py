@@ -41,6 +41,16 @@ def test_a_number_is_standardised_by_the_warm_up_rows(as_text):
     np.testing.assert_allclose(encode(features, age=[1000.0]).X, (1000.0 - values.mean()) / values.std())
 
 
+def test_decimal_commas_are_refused_and_named():
+    with pytest.raises(ValueError, match="Column 'x' seems to hold numbers with decimal commas, such as '0,5'"):
+        fit(x=[f"{i},5" for i in range(100)])
+
+
+def test_distinct_numbers_beside_a_frequent_word_are_not_decimal_commas():
+    features = fit(x=[*(f"{i}.5" for i in range(100)), *["unknown"] * 50], y=words(a=75, b=75))
+    assert features.columns["x"].role == "hashed"
+
+
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.decimal128(22, 2), pa.bool_()])
 def test_every_numeric_type_is_a_number(kind):
     values = np.arange(100) % 2

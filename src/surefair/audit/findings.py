@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from surefair.audit.evaluation import METHOD, Evaluation
-from surefair.audit.settings import Settings
+from surefair.audit.settings import AuditSettings
 from surefair.diagnostics import DIAGNOSTICS, Diagnostic, constant_decisions
 from surefair.inference.coefficients import coefficient_table
 from surefair.inference.evaluation import model_interval
@@ -29,13 +29,15 @@ class Finding(NamedTuple):
     diagnostics: tuple[Diagnostic, ...]
 
 
-def ask(model: Model, tally: Tally, metric: str, source: str, settings: Settings) -> Interval:
+def ask(model: Model, tally: Tally, metric: str, source: str, settings: AuditSettings) -> Interval:
     """Interval for the unfairness of a model in one metric, from one source."""
     question = Question(get_metric(metric), source, METHOD, settings.confidence_level)
     return model_interval(model.answer(), tally, question)
 
 
-def find(name: str, model: Model, evaluation: Evaluation, common: Iterable[Diagnostic], settings: Settings) -> Finding:
+def find(
+    name: str, model: Model, evaluation: Evaluation, common: Iterable[Diagnostic], settings: AuditSettings
+) -> Finding:
     """Describe one model: its accuracy, its intervals, its coefficients, its verdicts.
 
     Parameters
@@ -45,7 +47,7 @@ def find(name: str, model: Model, evaluation: Evaluation, common: Iterable[Diagn
     evaluation : Evaluation
     common : iterable of Diagnostic
         Diagnostics of the whole audit that may rule out a verdict.
-    settings : Settings
+    settings : AuditSettings
     """
     constant = evaluation.is_constant(name)
     extra = (*common, *constant_decisions.check(constant, name))
@@ -134,7 +136,7 @@ def assumptions(found: Iterable[Diagnostic]) -> list[dict[str, Any]]:
 
 
 def sentence(
-    settings: Settings, models: list[dict[str, Any]], positive: str, verdict: str | None, complete: bool
+    settings: AuditSettings, models: list[dict[str, Any]], positive: str, verdict: str | None, complete: bool
 ) -> str:
     """Write the finding for readers who are not statisticians.
 

@@ -19,10 +19,6 @@ from surefair.storage.atomic import written_whole
 FORMAT = "surefair.Audit"
 VERSION = 2
 
-WITHIN = "within margin"
-VIOLATES = "violates margin"
-UNDECIDED = "not enough evidence"
-
 
 @dataclass(frozen=True, repr=False)
 class Audit:

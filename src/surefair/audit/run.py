@@ -32,7 +32,7 @@ from surefair.audit import findings, shards
 from surefair.audit.checkpoint import Folder
 from surefair.audit.evaluation import Evaluation, count_decisions
 from surefair.audit.result import Audit
-from surefair.audit.settings import Settings
+from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
 from surefair.classifier import FairClassifier, check_parameters, draw_seed, problem_of
 from surefair.criteria import get_criterion
@@ -45,7 +45,7 @@ from surefair.rows import Groups, Names, Rows
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.tables.bad_rows import BadRows
 from surefair.tables.intake import CHUNK, Intake, in_order
-from surefair.tables.source import Source
+from surefair.tables.source import DataSource
 from surefair.tables.split import hold_out, share_held_out, side_of
 from surefair.training.constraints import FEW, choose_rows
 from surefair.training.model import Model
@@ -160,7 +160,7 @@ def audit(
     >>> found.verdict
     'within margin'
     """
-    asked = Settings.of(
+    asked = AuditSettings.of(
         label=label, sensitive=sensitive, criterion=criterion, metrics=metrics, margin=margin, positive=positive,
         features=features, drop=drop, weights=weights, split_by=split_by, include_sensitive=include_sensitive,
         keep_order=keep_order, names=names, delimiter=delimiter, encoding=encoding, max_bad_rows=max_bad_rows,
@@ -174,7 +174,7 @@ def audit(
     return running.run_in_shards(engine, address, n_jobs=n_jobs)
 
 
-def check_engine(settings: Settings, engine: str, address: str | None, checkpoint: Folder | None) -> None:
+def check_engine(settings: AuditSettings, engine: str, address: str | None, checkpoint: Folder | None) -> None:
     """Refuse combinations that do not work."""
     one_of(engine, engines.ENGINES, "engine")
     if engine == "local" and address is not None:
@@ -213,8 +213,8 @@ class Running:
 
     Attributes
     ----------
-    settings : Settings
-    source : Source
+    settings : AuditSettings
+    source : DataSource
     intake : Intake
         Turns tables into rows; settled on the first chunk.
     models : dict of str to Model
@@ -230,9 +230,9 @@ class Running:
 
     PLAIN = ("files", "chunks", "trained", "set_aside", "path", "complete")  # written to JSON as they are
 
-    def __init__(self, data: Any, settings: Settings, place: str | None, in_shards: bool = False) -> None:
+    def __init__(self, data: Any, settings: AuditSettings, place: str | None, in_shards: bool = False) -> None:
         bad = BadRows(settings.max_bad_rows)
-        self.source: Source = settings.open(data, bad)
+        self.source: DataSource = settings.open(data, bad)
         if in_shards and settings.shard_rows is None:
             rows = -(-(self.source.n_rows or 0) // MOST_SHARDS)
             settings = replace(settings, shard_rows=max(SHARD_ROWS, rows))
@@ -257,7 +257,9 @@ class Running:
     # -- Beginning, stopping, resuming --------------------------------------------------------------------------------
 
     @classmethod
-    def begin(cls, data: Any, settings: Settings, checkpoint: Folder | None = None, *, in_shards: bool = False) -> Self:
+    def begin(
+        cls, data: Any, settings: AuditSettings, checkpoint: Folder | None = None, *, in_shards: bool = False
+    ) -> Self:
         """Open the data, to be read as one stream or in shards."""
         if checkpoint is not None and checkpoints.kept(checkpoint):
             raise ValueError(
@@ -274,7 +276,7 @@ class Running:
         place = meta["place"]
         if data is None and place is None:
             raise ValueError("This was an audit of a data frame or a file object. Pass the same data again.")
-        running = cls(place if data is None else data, Settings(**meta["settings"]), place)
+        running = cls(place if data is None else data, AuditSettings(**meta["settings"]), place)
         if place == "-" and not running._is_stream:
             raise ValueError(
                 "This was an audit of standard input. Pass the same bytes there again, with --data - or without --data."

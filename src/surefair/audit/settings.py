@@ -13,7 +13,7 @@ from surefair.tables.intake import Columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Columns):
+class AuditSettings(Columns):
     """Everything that an audit is asked for: the columns of the data, and what to train and measure.
 
     Attributes
@@ -38,7 +38,7 @@ class Settings(Columns):
 
     Examples
     --------
-    >>> settings = Settings(label="income", sensitive="sex", margin=0.05)
+    >>> settings = AuditSettings(label="income", sensitive="sex", margin=0.05)
     >>> settings.judged
     ('demographic_parity',)
     """
@@ -58,7 +58,7 @@ class Settings(Columns):
     shard_rows: int | None = None
 
     @classmethod
-    def of(cls, **settings: Any) -> Settings:
+    def of(cls, **settings: Any) -> AuditSettings:
         """Make settings from values that may be single names, or sequences of any kind."""
         return cls(**settings)
 

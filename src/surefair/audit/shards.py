@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from surefair.audit.evaluation import Evaluation, count_decisions
-from surefair.audit.settings import Settings
+from surefair.audit.settings import AuditSettings
 from surefair.inference.sources import SOURCES
 from surefair.parallel.shards import FORMAT, VERSION, Packed, send, train_shard, unpack_models
 from surefair.rows import FloatArray, Rows
@@ -43,7 +43,7 @@ class Plan:
 
     Attributes
     ----------
-    settings : Settings
+    settings : AuditSettings
     intake : Intake
         Settled on the first rows.
     read : list of str
@@ -58,7 +58,7 @@ class Plan:
         Models before their first row, or trained.
     """
 
-    settings: Settings
+    settings: AuditSettings
     intake: Intake
     read: list[str]
     chunk: int

@@ -62,11 +62,11 @@ def command(
     shown as a table here, and written to audit.json and report.html in the folder OUT.
     """
     from surefair.audit.run import Running, check_engine
-    from surefair.audit.settings import Settings
+    from surefair.audit.settings import AuditSettings
 
     with one_line_errors():
         criterion_or_none = None if criterion == "none" else criterion
-        asked = Settings(criterion=criterion_or_none, metrics=split_names(metrics), **columns, **settings)
+        asked = AuditSettings(criterion=criterion_or_none, metrics=split_names(metrics), **columns, **settings)
         try:
             check_engine(asked, engine, address, checkpoint)
         except ValueError as error:

@@ -59,7 +59,7 @@ class Levels:
         unknown = [value for value in found.tolist() if value not in known]
         if unknown:
             raise ValueError(
-                f"The {self.what} column contains {_listed(unknown)}, which was not declared: the {self.what}s are "
+                f"The {self.what} column contains undeclared values: {_listed(unknown)}. Declared are "
                 f"{_listed(self.values.tolist())}. Drop those rows, or fit again with every {self.what} declared."
             )
         codes = np.array([known[value] for value in found.tolist()], dtype=np.int64)

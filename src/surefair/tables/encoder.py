@@ -271,10 +271,12 @@ def _choose_text_encoding(name: str, column: pa.Array) -> Number | Category | Ha
     code, words = as_words(column)
     if _are_dates(words):
         return "dates"
-    if np.mean([_to_number(word.replace(",", ".", 1)) is not None for word in words.tolist()]) > MOSTLY:
+    numbers = [word for word in words.tolist() if _to_number(word.replace(",", ".", 1)) is not None]
+    commas = [word for word in numbers if "," in word]
+    if commas and len(numbers) > MOSTLY * len(words):
         raise ValueError(
-            f"Column {name!r} seems to hold numbers with decimal commas, such as {words[0]!r}. Write them with decimal "
-            "points, or leave the column out (drop, --drop)."
+            f"Column {name!r} seems to hold numbers with decimal commas, such as {commas[0]!r}. Write them with "
+            "decimal points, or leave the column out (drop, --drop)."
         )
     if len(words) == 1:
         return f"constant, {words[0]!r} in every row"

@@ -21,7 +21,7 @@ from surefair.names import one_of
 from surefair.rows import CodedColumn, Groups, IntArray, Levels, Names, Rows
 from surefair.tables.bad_rows import BadRows
 from surefair.tables.encoder import MISSING, Features, as_numbers, as_words, is_number, is_text, plain_column
-from surefair.tables.source import Source, open_source
+from surefair.tables.source import DataSource, open_source
 
 CHUNK = 50_000  # rows read at a time; the first chunk settles features and labels
 
@@ -92,7 +92,7 @@ class Columns:
         if taken := [name for name in features if name in (self.label, self.weights)]:
             raise ValueError(f"Column {taken[0]!r} is the label or the weights. Remove it from features.")
 
-    def open(self, data: Any, bad: BadRows) -> Source:
+    def open(self, data: Any, bad: BadRows) -> DataSource:
         """Open data for reading."""
         more = {} if self.delimiter is None else {"delimiter": self.delimiter}
         return open_source(data, names=self.names, encoding=self.encoding, bad=bad, **more)

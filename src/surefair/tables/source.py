@@ -1,7 +1,7 @@
 r"""Read data of any size as Arrow tables with a fixed number of rows, one table at a time.
 
 `open_source` turns a CSV, Parquet or Arrow file, a folder of such files, standard input or a data frame into a
-`Source`. Its tables hold the same rows wherever files, blocks and row groups begin and end.
+`DataSource`. Its tables hold the same rows wherever files, blocks and row groups begin and end.
 
 >>> from io import BytesIO
 >>> source = open_source(BytesIO(b"age, sex\n25, f\n38, ?\n52\n61, m\n"), bad=BadRows(limit=1))
@@ -49,7 +49,7 @@ from surefair.tables.files import (
 )
 
 
-class Source:
+class DataSource:
     """Rows of one data set, in order.
 
     Attributes
@@ -141,7 +141,7 @@ class Source:
 
 def open_source(
     data: Any, *, names: Sequence[str] | None = None, delimiter: str = ",", encoding: str = "utf-8", bad: BadRows
-) -> Source:
+) -> DataSource:
     """Open data of any form for reading; this reads only headers and footers.
 
     Parameters
@@ -186,7 +186,7 @@ def open_source(
     return _ColumnarFiles(path, found, kind)
 
 
-class _Frame(Source):
+class _Frame(DataSource):
     """A data frame, as one Arrow table."""
 
     def __init__(self, data: Any) -> None:
@@ -221,7 +221,7 @@ class _Frame(Source):
         yield from self._table.select(columns).to_batches()
 
 
-class _Stream(Source):
+class _Stream(DataSource):
     """CSV on standard input or in a file object; it can be read once."""
 
     def __init__(self, file: Any, dialect: Dialect, bad: BadRows) -> None:
@@ -241,7 +241,7 @@ class _Stream(Source):
         yield from text.batches(columns, self._bad)
 
 
-class _Files(Source):
+class _Files(DataSource):
     """Files of one kind, which may lie in subfolders that name columns."""
 
     def __init__(self, path: Path, found: list[FoundFile], kind: str) -> None:

@@ -570,7 +570,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return make_frame(table, like=self.library_)
 
     def _question(self, metric: Any, source: str, method: str, confidence_level: float) -> Question:
-        measured = get_metric(metric or self.criterion or "demographic_parity")
+        measured = get_metric(metric or self.model_.problem.criterion or "demographic_parity")
         one_of(source, SOURCES, "source")
         one_of(method, METHODS, "method")
         return Question(measured, source, method, check_level(confidence_level))

@@ -251,6 +251,7 @@ def test_workers_that_are_threads_lose_no_diagnostic(tmp_path, monkeypatch):
         assert all(sf.audit(folder, **asked).to_dict() == expected for _ in range(4))
 
 
+@pytest.mark.slow
 def test_held_out_rows_are_counted_many_at_a_time(folder):
     """They are split into random halves, and of one row one half would be empty."""
     running = Running.begin(folder, AuditSettings(**ASKED, drop=["number"], shard_rows=4_000))

@@ -484,6 +484,7 @@ def test_a_sharp_penalty_is_close_to_the_one_with_kinks(criterion, step_size):
     assert off[2] < 0.02 * np.abs(kinked).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", PENALISED)
 @pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
 def test_a_long_fit_with_a_smooth_penalty_reaches_its_optimum(criterion, loss):

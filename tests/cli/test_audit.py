@@ -658,6 +658,7 @@ def test_an_audit_that_is_killed_at_random_moments_resumes_to_the_same_bytes(lon
     assert len(places) >= n_kills // 4
 
 
+@pytest.mark.slow
 def test_ctrl_c_writes_a_report_of_the_rows_so_far_and_a_checkpoint(long_audit, tmp_path):
     folder, expected, _ = long_audit
     state = tmp_path / "state"

@@ -132,6 +132,7 @@ def test_missing_data_are_an_error_before_anything_runs(tmp_path, monkeypatch):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_experiments_on_real_data(tmp_path, data_folder, monkeypatch):
     monkeypatch.setenv("SUREFAIR_DATA", str(data_folder))
     names = ("compas_log_loss", "compas_accuracy", "compas_coefficients", "motivation")

@@ -127,6 +127,7 @@ def test_the_published_interval_gives_no_verdict(question):
         getattr(from_counts([40, 50], [100, 100], method="paper"), question)(0.1)
 
 
+@pytest.mark.slow
 @every_method
 @pytest.mark.parametrize("n", [(10, 10), (12, 8), (15, 5), (19, 1), (7, 7, 6)])
 def test_twenty_rows_never_show_that_a_margin_is_met(method, n):
@@ -219,10 +220,8 @@ def test_limits_move_towards_the_gap_with_the_root_of_the_number_of_rows(mirrore
 
 def test_more_training_rows_and_more_evaluation_rows_both_narrow_the_interval():
     found = from_counts([500, 600], [1000, 1000])
-    table = pd.DataFrame(
-        {"gap": [-0.1], "low": [-0.15], "high": [-0.05], "spread_training": 0.02, "spread_evaluation": 0.01}
-    )
-    both = replace(found, by_pair=table, estimate=0.1, low=0.05, high=0.15, source="total", n_training=4000)
+    table = {"gap": [-0.1], "low": [-0.15], "high": [-0.05], "spread_training": [0.02], "spread_evaluation": [0.01]}
+    both = replace(found, _by_pair=table, estimate=0.1, low=0.05, high=0.15, source="total", n_training=4000)
     need = both.rows_needed(0.14)  # 0.8 of the width, 0.64 of the variance: 4/k + 1 = 0.64 · 5, or 4 + 1/k
     assert need == (pytest.approx(np.ceil((4 / 2.2 - 1) * 4000)), np.inf, pytest.approx(1 / 0.64))
     need = both.rows_needed(0.145)  # 0.81 · 5 = 4.05
@@ -233,8 +232,8 @@ def test_more_training_rows_and_more_evaluation_rows_both_narrow_the_interval():
 
 def test_near_parity_both_limits_must_come_within_the_margin():
     found = from_counts([501, 500], [1000, 1000])
-    table = found.by_pair.assign(gap=0.001, low=-0.2, high=0.1)
-    lopsided = replace(found, by_pair=table, low=0.0, high=0.2, estimate=0.001)
+    table = found.by_pair.assign(gap=0.001, low=-0.2, high=0.1).to_dict("list")
+    lopsided = replace(found, _by_pair=table, low=0.0, high=0.2, estimate=0.001)
     assert lopsided.rows_needed(0.15).times == pytest.approx((0.201 / 0.151) ** 2)
 
 

@@ -35,6 +35,7 @@ def same(part):
     return part
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["slab", "penalty", "soft rates"])
 def test_shards_are_bit_identical_on_every_joblib_backend(name):
     parts = partitions(weighted=True)

@@ -147,6 +147,7 @@ def test_the_axis_mentions_hollow_dots_only_if_there_are_any():
     assert "hollow" not in FairnessIntervalDisplay(interval).plot().ax_.get_xlabel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["error_rate", "equalized_odds"])
 @pytest.mark.parametrize("n_groups", [2, 30])
 @pytest.mark.parametrize("length", [1, 20])

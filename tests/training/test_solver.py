@@ -113,6 +113,7 @@ def test_more_slabs_than_features_leave_a_corner(loss, tolerance):
         np.testing.assert_allclose(theta, 0.0, atol=1e-12)
 
 
+@pytest.mark.slow
 @every_loss
 @pytest.mark.parametrize("criterion", ["false_positive_rate", "false_negative_rate", "error_rate", "equalized_odds"])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)

@@ -16,6 +16,7 @@ import importlib
 import pkgutil
 import warnings
 from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING
 
 from surefair.diagnostics._diagnostic import Diagnostic, upper_limit
@@ -57,4 +58,4 @@ __all__ = ["DIAGNOSTICS", "Diagnostic", "issue", "upper_limit", *DIAGNOSTICS]
 def issue(found: Iterable[Diagnostic], stacklevel: int) -> None:
     """Issue diagnostics as warnings; with ``stacklevel=1`` they point at the line that calls this function."""
     for one in dict.fromkeys(found):
-        warnings.warn(one, stacklevel=stacklevel + 1)
+        warnings.warn(copy(one), stacklevel=stacklevel + 1)  # a warning that is raised as an error keeps its traceback

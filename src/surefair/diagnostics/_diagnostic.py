@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
+
+from surefair.names import one_of
 
 FloatArray = NDArray[np.float64]
 
@@ -82,12 +84,12 @@ class Diagnostic(UserWarning):
             "forbids_verdict": self.forbids_verdict,
         }
 
-    @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> Self:
+    @staticmethod
+    def from_dict(found: dict[str, Any]) -> Diagnostic:
         """Rebuild a diagnostic from what ``to_dict`` returned."""
-        kinds = {kind.__name__: kind for kind in cls.__subclasses__()}
-        parts = (found[name] for name in ("message", "statistic", "threshold", "forbids_verdict"))
-        return kinds[found["name"]](*parts)
+        kinds = {kind.__name__: kind for kind in Diagnostic.__subclasses__()}
+        kind = kinds[one_of(found["name"], kinds, "diagnostic")]
+        return kind(*(found[name] for name in ("message", "statistic", "threshold", "forbids_verdict")))
 
 
 def _finite(value: float | None) -> float | None:

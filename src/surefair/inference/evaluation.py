@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from surefair.diagnostics import few_rows_near_boundary
 from surefair.diagnostics.step_too_large import DIVERGED
 from surefair.inference.checks import training_diagnostics
@@ -27,7 +25,7 @@ def check_tally(model: Model, tally: Tally) -> None:
         raise ValueError("There are no evaluation rows. Count at least one row of each group.")
 
 
-def model_interval(model: Model, tally: Tally, question: Question, library: Any = None) -> Interval:
+def model_interval(model: Model, tally: Tally, question: Question, library: str = "pandas") -> Interval:
     """Interval for the unfairness of a model, from the counts of its decisions.
 
     Parameters
@@ -36,7 +34,7 @@ def model_interval(model: Model, tally: Tally, question: Question, library: Any 
     tally : Tally
     question : Question
         Its method must be the tally's.
-    library : str, optional
+    library : str
         Data-frame library of the tables.
     """
     fit = model.trained

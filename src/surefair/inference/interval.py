@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 
 from surefair.criteria import Rate
@@ -22,6 +21,8 @@ from surefair.inference.metric import Metric
 from surefair.inference.sources import SOURCES
 from surefair.pages.summary import summary
 from surefair.rows import FloatArray, Groups, make_frame
+
+Columns = dict[str, list[Any]]
 
 WITHIN, VIOLATES, UNDECIDED = "within margin", "violates margin", "not enough evidence"
 
@@ -85,8 +86,9 @@ class Interval:
     pair: tuple[Any, Any]
     column: str | None
     rate: str
-    by_group: Any
-    by_pair: Any
+    _by_group: Columns
+    _by_pair: Columns
+    _library: str  # of the frames
     metric: str
     source: str
     method: str
@@ -121,12 +123,23 @@ class Interval:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; an undefined or infinite number becomes None."""
-        fields = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
+        fields = {name.lstrip("_"): plain(getattr(self, name)) for name in self.__dataclass_fields__}
         fields["diagnostics"] = [one.to_dict() for one in self.diagnostics]
         for name in ("by_group", "by_pair"):
-            rows = nw.from_native(getattr(self, name), eager_only=True).rows(named=True)
-            fields[name] = [{column: plain(value) for column, value in row.items()} for row in rows]
+            columns = fields[name]
+            fields[name] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        del fields["library"]
         return fields
+
+    @property
+    def by_group(self) -> Any:
+        """One row per group, as a data frame."""
+        return make_frame(self._by_group, like=self._library)
+
+    @property
+    def by_pair(self) -> Any:
+        """One row per pair of groups, as a data frame."""
+        return make_frame(self._by_pair, like=self._library)
 
     def to_frame(self) -> Any:
         """Return one row: metric, source, method, confidence_level, n, unfairness, largest gap and its pair."""
@@ -135,7 +148,7 @@ class Interval:
         row |= {} if self.column is None else {"column": self.column}
         row |= {"rate": self.rate, "first": self.pair[0], "second": self.pair[1]}
         row |= {name: getattr(self, name) for name in ("gap", "gap_low", "gap_high", "reason")}
-        return make_frame({name: [value] for name, value in row.items()}, like=self.by_group)
+        return make_frame({name: [value] for name, value in row.items()}, like=self._library)
 
     def _repr_html_(self) -> str:
         ratio = self.metric.endswith("_ratio")
@@ -231,9 +244,8 @@ class Interval:
         edge, beyond = float(margin), self.estimate > margin
         if self.metric.endswith("_ratio"):
             edge, beyond = -math.log(margin), self.estimate < margin
-        pairs = nw.from_native(self.by_pair, eager_only=True)
         gap, low, high, training, evaluation = (
-            np.array(pairs[name].to_list(), dtype=np.float64)
+            np.array(self._by_pair[name], dtype=np.float64)
             for name in ("gap", "low", "high", "spread_training", "spread_evaluation")
         )
         a, b = training**2, evaluation**2
@@ -265,9 +277,11 @@ def _more(n: int, times: float) -> float:
 
 
 def plain(value: Any) -> Any:
-    """Convert a NumPy scalar to a Python type, a tuple to a list, and a number that JSON cannot hold to None."""
+    """Convert NumPy scalars to Python types, tuples to lists, and numbers that JSON cannot hold to None."""
     value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, tuple):
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
         return [plain(part) for part in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
@@ -289,7 +303,7 @@ class Context(NamedTuple):
 
     positive: Any = None  # the positive label
     n_training: int = 0  # rows trained on
-    library: Any = None  # data-frame library of the tables, or something that comes from it
+    library: str = "pandas"  # of the data frames
     trouble: str = ""  # why the replicates say nothing, if they do; every interval is then the whole range
     notes: str = ""  # one more sentence, without its full stop
     diagnostics: tuple[Diagnostic, ...] = ()  # what was found before
@@ -362,8 +376,9 @@ def make_interval(
         estimate=float(unfair[0]), low=float(unfair[1]), high=float(unfair[2]),
         gap=float(gaps.gap[best]), gap_low=float(gap_low[best]), gap_high=float(gap_high[best]),
         pair=(a[1], b[1]), column=a[0], rate=rate.name,
-        by_group=_table(rates, groups.table(), by_group, context.library),
-        by_pair=_table(rates, groups.table(first, "first") | groups.table(second, "second"), by_pair, context.library),
+        _by_group=_table(rates, groups.table(), by_group),
+        _by_pair=_table(rates, groups.table(first, "first") | groups.table(second, "second"), by_pair),
+        _library=context.library,
         metric=metric.name, source=source, method=method, confidence_level=confidence_level,
         n=int(counts.rows[: groups.sizes[0]].sum()), n_training=context.n_training,
         spread_training=float(spreads[0][best]), spread_evaluation=float(spreads[1][best]),
@@ -376,14 +391,13 @@ def make_interval(
 # -- Words and tables -------------------------------------------------------------------------------------------------
 
 
-def _table(rates: tuple[Rate, ...], names: dict[str, list[Any]], numbers: dict[str, Any], library: Any) -> Any:
-    """Tidy frame of arrays (rates, rows), with the names of rows and, where there are several, of rates before them."""
-    table: dict[str, list[Any]] = {name: values * len(rates) for name, values in names.items()}
+def _table(rates: tuple[Rate, ...], names: Columns, numbers: dict[str, Any]) -> Columns:
+    """Tidy columns of arrays (rates, rows), after the names of rows and, where there are several, of rates."""
+    table = {name: values * len(rates) for name, values in names.items()}
     if len(rates) > 1:
         table["metric"] = [rate.name for rate in rates for _ in next(iter(names.values()))]
     order = [name for name in ("column", "metric", *names) if name in table]
-    table = {name: table[name] for name in order} | {name: array.ravel().tolist() for name, array in numbers.items()}
-    return make_frame(table, like=library)
+    return {name: table[name] for name in order} | {name: array.ravel().tolist() for name, array in numbers.items()}
 
 
 def _sentence(question: Question, groups: Groups, context: Context, definition: str) -> str:

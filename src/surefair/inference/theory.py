@@ -298,7 +298,7 @@ def gap_law(
     one_of(method, METHODS, "method")
     if not (isinstance(n, int | np.integer) and n >= 1):
         raise ValueError(f"n must be the number of training rows, 1 or larger; received {n!r}.")
-    measured = get_metric(metric or clf.criterion or "demographic_parity")
+    measured = get_metric(metric or clf.model_.problem.criterion or "demographic_parity")
     rates = measured.rates
     rows = clf.rows(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight, need_groups=True)
     fit = clf.answer().trained

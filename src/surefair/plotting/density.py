@@ -91,7 +91,7 @@ class DensityDisplay(Display):
         tally = estimator.tally(X, y, sensitive_features=sensitive_features, sources="training")
         interval = estimator.tallied_interval(tally, metric=metric, source="training")
         _check_one_gap(interval)
-        rates = get_metric(metric or estimator.criterion or "demographic_parity").rates
+        rates = get_metric(metric or estimator.model_.problem.criterion or "demographic_parity").rates
         of_first, of_second = rates_of(rates, tally.counts("training"))[1:, 0].T
         gaps = of_first - of_second
         first, second = interval.pair

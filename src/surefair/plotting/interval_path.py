@@ -7,7 +7,6 @@ from itertools import cycle
 from typing import Any, Self
 
 from surefair.classifier import FairClassifier
-from surefair.criteria import get_criterion
 from surefair.datasets import Dataset
 from surefair.inference.interval import Interval
 from surefair.plotting.drawing import COLOURS, LEGEND, Display, count_rows, draw_band, new_axes, percent
@@ -80,7 +79,8 @@ class IntervalPathDisplay(Display):
             seen += len(data.y)
             rows.append(seen)
             path.append(estimator.fairness_interval(X, y, sensitive_features=sensitive_features))
-        name = "unconstrained" if estimator.criterion is None else get_criterion(estimator.criterion).name
+        criterion = estimator.model_.problem.criterion if path else None
+        name = "unconstrained" if criterion is None else criterion.name
         return cls(rows, {name: path}).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:

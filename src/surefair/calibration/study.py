@@ -86,13 +86,9 @@ class Study:
             return Model.of(problem, rows.names, rows.X.shape[1]).train(rows, self.constraint_set)
         params = self.clf.get_params(deep=False) | {"random_state": random_state, "n_replicates": n_replicates}
         clf = FairClassifier(**params | {"intersections": False, "n_jobs": 1})  # intersections are columns by now
-        fitted = self.fitting(
-            clf,
-            rows.X,
-            rows.truth,
-            sensitive_features=_sensitive(rows),
-            constraint_set=(self.constraint_set.X, self.constraint_set.truth, _sensitive(self.constraint_set)),
-        )
+        apart = self.constraint_set
+        given = (apart.X, apart.truth, _sensitive(apart), apart.weight)
+        fitted = self.fitting(clf, rows.X, rows.truth, sensitive_features=_sensitive(rows), constraint_set=given)
         return fitted.model_
 
     def gap(self, theta: FloatArray, rows: Rows) -> FloatArray:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 from scipy.stats import binom
 
 import surefair as sf
-from surefair.calibration import study
+from surefair.calibration import repetitions
 from surefair.classifier import declare
 from surefair.inference.sources import SOURCES
 from surefair.parallel import fit_replicates, fit_shards
@@ -97,7 +97,7 @@ def test_two_ways_to_fit_see_the_same_rows(found):
 
 
 def test_the_result_does_not_depend_on_the_size_of_chunks(monkeypatch, found):
-    monkeypatch.setattr(study, "CHUNK", 1)
+    monkeypatch.setattr(repetitions, "CHUNK", 1)
     assert calibrate().to_dict() == found.to_dict()
 
 
@@ -151,7 +151,7 @@ def test_rows_are_drawn_in_proportion_to_their_weight():
     weight = np.repeat([0.0, 1.0, 3.0], [1_000, 500, 500])
     clf = sf.FairClassifier(n_replicates=2)
     _, _, rows, _ = declare(clf, np.arange(2_000.0)[:, None], SMALL.y, SMALL.sensitive, None, weight)
-    drawn = study.draw(rows, 40_000, np.random.default_rng(0))
+    drawn = repetitions.draw(rows, 40_000, np.random.default_rng(0))
     counts = np.bincount(drawn.X[:, 0].astype(int), minlength=2_000)
     assert counts[:1_000].sum() == 0
     assert counts[1_500:].sum() == pytest.approx(30_000, abs=400)  # four standard deviations are 346

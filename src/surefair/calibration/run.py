@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from surefair.calibration.repetitions import Design, Fitting, draw, repeat
 from surefair.calibration.result import Calibration
-from surefair.calibration.study import Fitting, Study, draw, repeat
 from surefair.classifier import (
     FairClassifier,
     check_groups_given,
@@ -186,7 +186,7 @@ def calibrate_rows(
     apart = drawn if constraint_set is None else constraint_set
     problem = problem_of(clf, draw_seed(random_state))
     optima, star = _solve(problem, population, apart, rng.permutation(population.n))
-    study = Study(
+    design = Design(
         clf=clf,
         problem=problem,
         population=population,
@@ -200,7 +200,7 @@ def calibrate_rows(
         fitting=request.fit,
         seed=random_state,
     )
-    found = reduce(add, repeat(study, request.repetitions, request.n_jobs, request.progress))
+    found = reduce(add, repeat(design, request.repetitions, request.n_jobs, request.progress))
     names = [*(population.names.features or found.features)]
     names += found.features[len(names) :]
     settings = {
@@ -218,7 +218,7 @@ def calibrate_rows(
         "classifier": {name: _shown(value) for name, value in clf.get_params(deep=False).items()},
     }
     return Calibration(
-        table=make_frame(study.table(found, names), like=library),
+        table=make_frame(design.table(found, names), like=library),
         settings=settings,
         warned={name: found.warned[name] / request.repetitions for name in sorted(found.warned)},
         errors=found.each[..., 0],
@@ -230,8 +230,8 @@ def _solve(problem: Problem, population: Rows, apart: Rows, order: IntArray) -> 
     """Number of local optima of the population's problem, and the one nearest to a fit of the whole population."""
     rows = population.part(order)
     pilot = Model.of(replace(problem, n_replicates=0), rows.names, rows.X.shape[1]).train(rows, apart)
-    found = population_optima(pilot.trained, rows)
-    return len(found), nearest(found, pilot.coefficients).theta
+    found = [one.theta for one in population_optima(pilot.trained, rows)]
+    return len(found), found[nearest(found, pilot.coefficients)]
 
 
 def _check_whole(name: str, value: Any, least: int) -> int:

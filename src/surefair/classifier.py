@@ -375,9 +375,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_rows,)
         """
         fit = self.answer().trained
-        values = self._check_features(X, reset=False)
-        coef, intercept = fit.split(fit.coefficients)
-        return np.asarray(values @ coef[:, 0] + intercept[0])
+        return fit.score(self._check_features(X, reset=False))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Real
 from typing import Any, Self
 
@@ -257,7 +257,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows = next_rows(self, X, y, sensitive_features, sample_weight)
         model = model.take(rows, effective_n_jobs(self.n_jobs))
         issue([one for one in model.diagnostics if one not in known], stacklevel=2)
-        return self._set_model(model, new.library_)
+        return take_over(self, model, new.library_)
 
     def merge(self, other: FairClassifier) -> Self:
         """Take in the fit of another shard: averages weighted by rows.
@@ -295,15 +295,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> bool((sf.FairClassifier.from_model(clf.model_).coef_ == clf.coef_).all())
         True
         """
-        problem = model.problem
-        clf = cls(
-            _name_of(problem.criterion),
-            loss=problem.loss.name,
-            step_size="auto" if problem.step_size is None else problem.step_size,
-            multiplier=problem.multipliers.law,
-            **{name: getattr(problem, name) for name in PLAIN_PARAMETERS},
-        )
-        return clf._set_model(model, "pandas")
+        return take_over(cls(**_parameters(model.problem)), model, "pandas")
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -383,9 +375,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_rows,)
         """
         fit = self.answer().trained
-        values = self._check_features(X, reset=False)
-        coef, intercept = fit.split(fit.coefficients)
-        return np.asarray(values @ coef[:, 0] + intercept[0])
+        return fit.score(self._check_features(X, reset=False))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of each row.
@@ -628,10 +618,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _evaluation_rows(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Rows:
         """Check and code evaluation rows, which may be too few to compare groups."""
-        if sensitive_features is None:
-            raise ValueError(
-                "sensitive_features is missing: unfairness is a difference between groups. Pass the group of each row."
-            )
+        check_groups_given(sensitive_features)
         columns = self._columns(sensitive_features, self.model_.groups, measured=True)
         known = self.model_.groups
         groups = Groups.of(columns) if known is None else known.measured_by(columns)
@@ -748,16 +735,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(str(name) for name in names)
 
-    def _set_model(self, model: Model, library: str) -> Self:
-        """Take over a model and show what scikit-learn expects of a fitted classifier."""
-        self.model_ = model
-        self.library_ = library
-        self.n_features_in_ = model.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if model.features is not None:
-            self.feature_names_in_ = np.asarray(model.features, dtype=object)
-        return self
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -766,12 +743,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = self.dtype != "float32"
         return tags
-
-
-PLAIN_PARAMETERS = (
-    "tolerance", "penalty", "alpha", "n_replicates", "n_constraint", "fit_intercept", "intersections", "sharpness",
-    "dtype",
-)  # fmt: skip
 
 
 def save(clf: FairClassifier, path: Place) -> None:
@@ -824,18 +795,9 @@ def load(path: Place) -> FairClassifier:
     FairClassifier
     """
     meta, arrays = read_archive(path, FORMAT, VERSION)
-    params = meta["params"]
-    step_size = params["step_size"]
-    clf = FairClassifier(
-        params["criterion"],
-        loss=params["loss"],
-        step_size="auto" if step_size is None else PolynomialDecay(**step_size),
-        multiplier=params["multipliers"]["law"],
-        random_state=params["random_state"],
-        n_jobs=params["n_jobs"],
-        **{name: params[name] for name in PLAIN_PARAMETERS},
-    )
-    return clf if meta["model"] is None else clf._set_model(Model.unpack(meta["model"], arrays), meta["library"])
+    own = {name: meta["params"].pop(name) for name in ("random_state", "n_jobs")}
+    clf = FairClassifier(**_parameters(Problem.unpack(meta["params"])), **own)
+    return clf if meta["model"] is None else take_over(clf, Model.unpack(meta["model"], arrays), meta["library"])
 
 
 # -- For other modules: what they need of a classifier beside its model ----------------------------------------------
@@ -852,6 +814,21 @@ def fit_by(
     stacklevel: int = 2,
 ) -> FairClassifier:
     """Do what ``fit`` does, with ``learn`` in place of ``Fit.learn``: on other machines, for example."""
+    new, model, rows, given = declare(clf, X, y, sensitive_features, constraint_set, sample_weight)
+    model = model.train(rows, given, effective_n_jobs(clf.n_jobs), learn)
+    if model.trained.weight == 0.0:
+        raise ValueError(
+            "sample_weight is zero in every row that is left to train on beside the constraint set. Shuffle the "
+            "rows, or pass a constraint_set."
+        )
+    issue([*model.diagnostics, *model.order_diagnostics()], stacklevel)
+    return take_over(clf, model, new.library_)
+
+
+def declare(
+    clf: FairClassifier, X: Any, y: Any, sensitive_features: Any, constraint_set: Any, sample_weight: Any
+) -> tuple[FairClassifier, Model, Rows, Rows | None]:
+    """Check and code what ``fit`` takes; returns a copy of the classifier, a model before its first row, and rows."""
     new = copy(clf)
     model, rows, given = new._declare(X, y, sensitive_features, constraint_set, None, sample_weight)
     if len(model.labels.values) == 1:
@@ -860,14 +837,15 @@ def fit_by(
             f"{model.labels.values.tolist()}."
         )
     check_some_weight(rows.weight, "to learn from")
-    model = model.train(rows, given, effective_n_jobs(clf.n_jobs), learn)
-    if model.trained.weight == 0.0:
+    return new, model, rows, given
+
+
+def check_groups_given(sensitive_features: Any) -> None:
+    """Refuse to measure unfairness without groups."""
+    if sensitive_features is None:
         raise ValueError(
-            "sample_weight is zero in every row that is left to train on beside the constraint set. Shuffle the "
-            "rows, or pass a constraint_set."
+            "sensitive_features is missing: unfairness is a difference between groups. Pass the group of each row."
         )
-    issue([*model.diagnostics, *model.order_diagnostics()], stacklevel)
-    return clf._set_model(model, new.library_)
 
 
 def next_rows(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> Rows:
@@ -886,31 +864,38 @@ def next_rows(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any = Non
 
 
 def begin(clf: FairClassifier, constraint_set: Any, stacklevel: int = 2) -> FairClassifier:
-    """Return a copy that has its constraint set and no training rows yet; for fits in parts."""
+    """Return a copy, on one thread, that has its constraint set and no training rows yet; for fits in parts.
+
+    The constraint set is a tuple as in ``fit``, or ``Rows`` that are checked and coded already.
+    """
     new = copy(clf)
-    _check_parts(constraint_set)
-    with _speaking_of("constraint_set"):
-        X, y, sensitive_features, *weight = constraint_set
-        model, rows, _ = new._declare(X, y, sensitive_features, None, None, *(weight or [None]))
-        if len(model.labels.values) == 1:
-            raise ValueError(f"It must have both labels; received only {model.labels.values.tolist()}.")
+    new.n_jobs = 1
+    if isinstance(constraint_set, Rows):
+        check_parameters(clf)
+        rows = constraint_set
+        model = Model.of(problem_of(clf, draw_seed(clf.random_state)), rows.names, rows.X.shape[1])
+        new.library_ = "pandas"
+    else:
+        _check_parts(constraint_set)
+        with _speaking_of("constraint_set"):
+            X, y, sensitive_features, *weight = constraint_set
+            model, rows, _ = new._declare(X, y, sensitive_features, None, None, *(weight or [None]))
+            if len(model.labels.values) == 1:
+                raise ValueError(f"It must have both labels; received only {model.labels.values.tolist()}.")
     model = model.begin(rows)
     issue(model.diagnostics, stacklevel)
-    return new._set_model(model, new.library_)
+    return take_over(new, model, new.library_)
 
 
-def begin_rows(clf: FairClassifier, constraint_set: Rows, stacklevel: int = 2) -> FairClassifier:
-    """Do what ``begin`` does with a constraint set that is checked and coded already."""
-    check_parameters(clf)
-    problem = problem_of(clf, draw_seed(clf.random_state))
-    model = Model.of(problem, constraint_set.names, constraint_set.X.shape[1]).begin(constraint_set)
-    issue(model.diagnostics, stacklevel)
-    return copy(clf)._set_model(model, "pandas")
-
-
-def take_over(clf: FairClassifier, other: FairClassifier, model: Model) -> FairClassifier:
-    """Take over a model that was trained elsewhere, from what another classifier began."""
-    return clf._set_model(model, other.library_)
+def take_over(clf: FairClassifier, model: Model, library: str) -> FairClassifier:
+    """Let a classifier take over a model, and show what scikit-learn expects of a fitted classifier."""
+    clf.model_ = model
+    clf.library_ = library
+    clf.n_features_in_ = model.n_features
+    clf.__dict__.pop("feature_names_in_", None)
+    if model.features is not None:
+        clf.feature_names_in_ = np.asarray(model.features, dtype=object)
+    return clf
 
 
 def check_parameters(clf: FairClassifier) -> None:
@@ -981,6 +966,16 @@ def problem_of(clf: FairClassifier, seed: int) -> Problem:
     )
 
 
+def _parameters(problem: Problem) -> dict[str, Any]:
+    """Return the parameters of a classifier from which ``problem_of`` would make this problem."""
+    found = {field.name: getattr(problem, field.name) for field in fields(problem)}
+    criterion = problem.criterion
+    if criterion is not None and criterion == CRITERIA.get(criterion.name):
+        found["criterion"] = criterion.name
+    law = found.pop("multipliers").law
+    return found | {"loss": problem.loss.name, "step_size": problem.step_size or "auto", "multiplier": law}
+
+
 def draw_seed(random_state: Any) -> int:
     """Draw the seed of the replicates' weights from a ``random_state``."""
     return int(check_random_state(random_state).randint(0, 2**63 - 1, dtype=np.int64))
@@ -1001,11 +996,6 @@ def _coded(
     group = names.groups.codes(columns)
     same_length(X=y, sensitive_features=group)
     return Rows(values, y, group, weight, names)
-
-
-def _name_of(criterion: Criterion | None) -> str | Criterion | None:
-    """Return the name of a criterion from the registry, and a custom criterion itself."""
-    return criterion if criterion is None or criterion != CRITERIA.get(criterion.name) else criterion.name
 
 
 def _check_parts(constraint_set: Any) -> None:

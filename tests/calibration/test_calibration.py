@@ -12,7 +12,8 @@ from scipy.sparse import csr_matrix
 from scipy.stats import binom
 
 import surefair as sf
-from surefair.calibration import study
+from surefair.calibration import repetitions
+from surefair.classifier import declare
 from surefair.inference.sources import SOURCES
 from surefair.parallel import fit_replicates, fit_shards
 from surefair.plotting import CalibrationDisplay
@@ -96,7 +97,7 @@ def test_two_ways_to_fit_see_the_same_rows(found):
 
 
 def test_the_result_does_not_depend_on_the_size_of_chunks(monkeypatch, found):
-    monkeypatch.setattr(study, "CHUNK", 1)
+    monkeypatch.setattr(repetitions, "CHUNK", 1)
     assert calibrate().to_dict() == found.to_dict()
 
 
@@ -124,6 +125,37 @@ def test_a_constraint_set_can_be_given(found):
     apart = np.random.default_rng([0, 0]).integers(0, 2_000, 200)
     given = (SMALL.X.iloc[apart], SMALL.y[apart], SMALL.sensitive[apart])
     assert calibrate(constraint_set=given).to_dict() == found.to_dict()
+    assert calibrate(constraint_set=(*given, np.full(200, 1.0))).to_dict() == found.to_dict()
+
+
+def test_a_weight_counts_as_so_many_rows():
+    few = {"n_rows": 300, "n_evaluation": 400, "repetitions": 2}
+    many = np.arange(2_000) % 3
+    double = np.arange(300) < 100
+    D = sf.datasets.SyntheticDM(seed=5).sample(300)
+    weighted = few | {"sample_weight": many, "constraint_set": (D.X, D.y, D.sensitive, 1 + double)}
+    found = calibrate(**weighted)
+    rows, apart = np.repeat(np.arange(2_000), many), np.repeat(np.arange(300), 1 + double)
+    given = (D.X.iloc[apart], D.y[apart], D.sensitive[apart])
+    clf = sf.FairClassifier(n_replicates=60, n_constraint=200)
+    groups = SMALL.sensitive[rows]
+    copied = sf.calibrate(
+        clf, SMALL.X.iloc[rows], SMALL.y[rows], sensitive_features=groups, constraint_set=given, **few
+    )
+    fixed = found.table["source"].eq("total") | found.table["kind"].eq("coefficient")
+    assert found.table["truth"][fixed].tolist() == pytest.approx(copied.table["truth"][fixed].tolist(), rel=1e-5)
+    assert calibrate(**weighted, fit=fit_replicates).to_dict() == found.to_dict()
+
+
+def test_rows_are_drawn_in_proportion_to_their_weight():
+    weight = np.repeat([0.0, 1.0, 3.0], [1_000, 500, 500])
+    clf = sf.FairClassifier(n_replicates=2)
+    _, _, rows, _ = declare(clf, np.arange(2_000.0)[:, None], SMALL.y, SMALL.sensitive, None, weight)
+    drawn = repetitions.draw(rows, 40_000, np.random.default_rng(0))
+    counts = np.bincount(drawn.X[:, 0].astype(int), minlength=2_000)
+    assert counts[:1_000].sum() == 0
+    assert counts[1_500:].sum() == pytest.approx(30_000, abs=400)  # four standard deviations are 346
+    assert (drawn.weight == 1.0).all()
 
 
 def test_a_classifier_may_have_no_intercept():
@@ -206,13 +238,36 @@ def test_diagnostics_are_counted_and_not_issued():
         ({"sensitive_features": np.zeros(2_000)}, "a comparison needs two or more"),
         ({"sensitive_features": np.arange(4) % 2}, "inconsistent numbers"),
         ({"constraint_set": (1, 2)}, "constraint_set must be a tuple"),
-        ({"constraint_set": ([[1.0, 2.0]], [7], [0])}, "contains undeclared values: 7"),
+        ({"constraint_set": ([[1.0, 2.0]], [7], [0])}, "exactly two labels are needed, received 3"),
+        ({"constraint_set": (SMALL.X, SMALL.y, SMALL.sensitive + 1)}, "contains undeclared values: 2"),
+        ({"constraint_set": (SMALL.X[["x1"]], SMALL.y, SMALL.sensitive)}, "constraint_set: The feature names should"),
+        ({"constraint_set": (SMALL.X, SMALL.y, SMALL.sensitive, [1.0])}, "constraint_set: sample_weight has 1 entries"),
+        ({"sample_weight": np.zeros(2_000)}, "sample_weight is zero in every row"),
+        ({"sample_weight": np.full(2_000, -1.0)}, "sample_weight is negative in row 0"),
         ({"sensitive_features": np.array([2, *[0, 1] * 999, 0])}, "has no row of group 2"),
     ],
 )
 def test_invalid_settings_are_refused(more, message):
     with pytest.raises(ValueError, match=message):
         calibrate(**more)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_features_that_are_not_finite_are_refused(bad):
+    X = SMALL.X.copy()
+    X.iloc[7, 1] = bad
+    apart = (X, SMALL.y, SMALL.sensitive)
+    with pytest.raises(ValueError, match=r"(?i)nan|infinity"):
+        sf.calibrate(sf.FairClassifier(), X, SMALL.y, sensitive_features=SMALL.sensitive)
+    with pytest.raises(ValueError, match=r"(?i)constraint_set: .*(nan|infinity)"):
+        calibrate(constraint_set=apart)
+
+
+def test_a_constraint_set_of_another_width_is_refused():
+    X = SMALL.X.to_numpy()
+    apart = (X[:, :1], SMALL.y, SMALL.sensitive)
+    with pytest.raises(ValueError, match="constraint_set: X has 1 features"):
+        sf.calibrate(sf.FairClassifier(), X, SMALL.y, sensitive_features=SMALL.sensitive, constraint_set=apart)
 
 
 def test_too_few_rows_or_replicates_are_refused():

@@ -16,7 +16,7 @@ METHOD = "percentile"
 """Method of the intervals of an audit."""
 
 
-def count_decisions(model: Model, rows: Rows, sources: Sequence[str], n_threads: int) -> Tally:
+def tally_decisions(model: Model, rows: Rows, sources: Sequence[str], n_threads: int) -> Tally:
     """Count the decisions of a model on rows; groups that only training has seen are known too."""
     model = model.answer(n_threads)
     rows = rows if model.groups is None else rows.among(model.groups.joined_with(rows.groups))
@@ -33,7 +33,7 @@ class Evaluation(NamedTuple):
     @classmethod
     def of(cls, models: Mapping[str, Model], rows: Rows, tallies: Sequence[Tally]) -> Evaluation:
         """Evaluate on the rows that the tallies were counted on."""
-        first, second = (_decide(model, rows) == (rows.y > 0.0) for model in models.values())
+        first, second = ((model.answer().trained.score(rows.X) > 0.0) == (rows.y > 0.0) for model in models.values())
         right = np.array([[float(rows.weight @ (a & b)) for b in (~second, second)] for a in (~first, first)])
         return cls(dict(zip(models, tallies, strict=True)), right, float(rows.weight @ rows.weight))
 
@@ -71,10 +71,3 @@ class Evaluation(NamedTuple):
         """Rebuild an evaluation from what ``pack`` returned."""
         tallies = {name: Tally.unpack(packed, select_prefix(name, arrays)) for name, packed in meta["tallies"].items()}
         return cls(tallies, arrays["right"], meta["square"])
-
-
-def _decide(model: Model, rows: Rows) -> Any:
-    """Whether the decision on each row is positive."""
-    fit = model.answer().trained
-    coef, intercept = fit.split(fit.coefficients)
-    return rows.X @ coef[:, 0] + intercept[0] > 0.0

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from surefair.audit.evaluation import METHOD, Evaluation
+from surefair.audit.result import find_interval
 from surefair.audit.settings import AuditSettings
 from surefair.diagnostics import DIAGNOSTICS, Diagnostic, constant_decisions
 from surefair.inference.coefficients import coefficient_table
@@ -149,7 +150,7 @@ def sentence(
     def number(value: float | None) -> str:
         return "an unknown number" if value is None else f"{value:.2f}" if ratio else f"{100.0 * value:.1f}"
 
-    one, free = (total(model, settings.judged[0]) for model in models)
+    one, free = (find_interval(model, settings.judged[0]) for model in models)
     level = f"with {100.0 * settings.confidence_level:g} % confidence"
     apart = f"in the ratio {number(one['estimate'])}" if ratio else f"{number(one['estimate'])}{unit} apart"
     words = f"A linear model trained on these data{' with the constraint' if settings.criterion else ''} has "
@@ -178,11 +179,6 @@ def sentence(
         if others := [name.replace("_", " ") for name in settings.judged[1:]]:
             words += f" Together with {', '.join(others)}: {verdict}."
     return words if complete else f"So far, before all rows were read: {words}"
-
-
-def total(model: dict[str, Any], metric: str) -> dict[str, Any]:
-    """A model's interval from source "total"."""
-    return next(one for one in model["intervals"] if (one["metric"], one["source"]) == (metric, "total"))
 
 
 def _rates(one: dict[str, Any]) -> str:

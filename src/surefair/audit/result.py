@@ -205,8 +205,8 @@ class Audit:
         """
         found = self.model(model)["intervals"]
         metric = one_of(metric or found[0]["metric"], dict.fromkeys(one["metric"] for one in found), "metric")
-        by_source = {one["source"]: one for one in found if one["metric"] == metric}
-        return dict(by_source[one_of(source, by_source, "source")])
+        one_of(source, dict.fromkeys(one["source"] for one in found), "source")
+        return dict(find_interval(self.model(model), metric, source))
 
     def to_frame(self) -> Any:
         """Return a data frame with one row for each model, metric and source.
@@ -219,3 +219,11 @@ class Audit:
         table["first"] = [str(row["pair"][0]) for row in rows]
         table["second"] = [str(row["pair"][1]) for row in rows]
         return make_frame(table)
+
+
+def find_interval(model: dict[str, Any], metric: str, source: str = "total") -> dict[str, Any]:
+    """Return an interval of a model in an audit; if there is none, one in which nothing is defined."""
+    nothing: dict[str, Any] = {"reason": "", "by_group": [], "rate": "", "n": 0}
+    nothing |= dict.fromkeys(("estimate", "low", "high"))
+    found = (one for one in model["intervals"] if (one["metric"], one["source"]) == (metric, source))
+    return next(found, nothing)

@@ -30,7 +30,7 @@ from surefair import engines
 from surefair.audit import checkpoint as checkpoints
 from surefair.audit import findings, shards
 from surefair.audit.checkpoint import Folder
-from surefair.audit.evaluation import Evaluation, count_decisions
+from surefair.audit.evaluation import Evaluation, tally_decisions
 from surefair.audit.result import Audit
 from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
@@ -160,13 +160,13 @@ def audit(
     >>> found.verdict
     'within margin'
     """
-    asked = AuditSettings.of(
+    asked = AuditSettings(**dict[str, Any](
         label=label, sensitive=sensitive, criterion=criterion, metrics=metrics, margin=margin, positive=positive,
         features=features, drop=drop, weights=weights, split_by=split_by, include_sensitive=include_sensitive,
         keep_order=keep_order, names=names, delimiter=delimiter, encoding=encoding, max_bad_rows=max_bad_rows,
         confidence_level=confidence_level, loss=loss, tolerance=tolerance, penalty=penalty, alpha=alpha,
         n_replicates=n_replicates, n_constraint=n_constraint, random_state=random_state, shard_rows=shard_rows,
-    )  # fmt: skip
+    ))  # fmt: skip
     check_engine(asked, engine, address, checkpoint)
     running = Running.begin(data, asked, checkpoint, in_shards=engine != "local")
     if running.settings.shard_rows is None:
@@ -552,7 +552,7 @@ class Running:
         """Count the decisions of both models, in their present state, on the rows held out so far."""
         held = self.held
         assert held is not None
-        return self._map(lambda model, n_threads: count_decisions(model, held, sources, n_threads))
+        return self._map(lambda model, n_threads: tally_decisions(model, held, sources, n_threads))
 
     def _note(self, tallies: Iterable[Tally]) -> None:
         """Note the unfairness of both models and its intervals."""

@@ -57,11 +57,6 @@ class AuditSettings(Columns):
     random_state: int = 0
     shard_rows: int | None = None
 
-    @classmethod
-    def of(cls, **settings: Any) -> AuditSettings:
-        """Make settings from values that may be single names, or sequences of any kind."""
-        return cls(**settings)
-
     def __post_init__(self) -> None:
         super().__post_init__()
         metrics = (self.metrics,) if isinstance(self.metrics, str) else self.metrics

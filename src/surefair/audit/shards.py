@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from surefair.audit.evaluation import Evaluation, count_decisions
+from surefair.audit.evaluation import Evaluation, tally_decisions
 from surefair.audit.settings import AuditSettings
 from surefair.inference.sources import SOURCES
 from surefair.parallel.shards import FORMAT, VERSION, Packed, send, train_shard, unpack_models
@@ -110,7 +110,7 @@ def evaluate(plan: Plan, shard: Shard) -> bytes:
     intake = plan.begin(shard)
 
     def counted(rows: Rows) -> Evaluation:
-        tallies = [count_decisions(model, rows, [*SOURCES], 1) for model in models.values()]
+        tallies = [tally_decisions(model, rows, [*SOURCES], 1) for model in models.values()]
         return Evaluation.of(models, rows, tallies)
 
     found = reduce(add, map(counted, _held_out(plan, shard, intake)))

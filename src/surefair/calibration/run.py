@@ -14,9 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from surefair.calibration.repetitions import Design, Fitting, draw, repeat
 from surefair.calibration.result import Calibration
-from surefair.calibration.study import Fitting, Study, draw, repeat
-from surefair.classifier import FairClassifier, check_parameters, draw_seed, problem_of
+from surefair.classifier import (
+    FairClassifier,
+    check_groups_given,
+    check_parameters,
+    declare,
+    draw_seed,
+    problem_of,
+)
 from surefair.criteria import Criterion
 from surefair.inference.coefficients import COVARIANCE_METHODS
 from surefair.inference.interval import Question, plain
@@ -25,20 +32,7 @@ from surefair.inference.metric import get_metric
 from surefair.inference.sources import SOURCES
 from surefair.inference.theory import nearest, population_optima
 from surefair.names import one_of
-from surefair.rows import (
-    FloatArray,
-    Groups,
-    IntArray,
-    Levels,
-    Names,
-    Rows,
-    as_column,
-    as_columns,
-    as_features,
-    is_sparse,
-    make_frame,
-    same_length,
-)
+from surefair.rows import FloatArray, IntArray, Rows, make_frame
 from surefair.training.model import Model, Problem
 
 LEAST_ROWS = 10
@@ -60,6 +54,7 @@ def calibrate(
     coef_method: str = "basic",
     sources: str | Sequence[str] = tuple(SOURCES),
     constraint_set: Any = None,
+    sample_weight: Any = None,
     fit: Fitting | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
@@ -95,8 +90,10 @@ def calibrate(
         As ``method`` in ``fairness_interval`` and in ``coef_interval``.
     sources : str or sequence of str
         Sources to try, out of "training", "retraining", "evaluation" and "total".
-    constraint_set : tuple (X, y, sensitive_features), optional
+    constraint_set : tuple (X, y, sensitive_features) or (X, y, sensitive_features, sample_weight), optional
         By default ``clf.n_constraint`` rows, at most a fifth of the population as in ``fit``, drawn with replacement.
+    sample_weight : array-like of shape (n_rows,), optional
+        A row of twice the weight is drawn twice as often. Rows that were drawn have equal weights.
     fit : callable, optional
         How rows are fitted, if not in one pass: ``fit(clf, X, y, sensitive_features=..., constraint_set=...)`` returns
         the fitted classifier, for example one that was merged from shards.
@@ -127,8 +124,13 @@ def calibrate(
         metric=metric, method=method, coef_method=coef_method, sources=sources, fit=fit, random_state=random_state,
         n_jobs=n_jobs, progress=progress,
     )  # fmt: skip
-    population = _population(clf, X, y, sensitive_features)
-    apart = None if constraint_set is None else _coded(clf, population.names, constraint_set)
+    if not isinstance(clf, FairClassifier):
+        raise TypeError(f"calibrate takes a FairClassifier; received {type(clf).__name__}.")
+    check_groups_given(sensitive_features)
+    _, _, rows, given = declare(clf, X, y, sensitive_features, constraint_set, sample_weight)
+    population = rows.trimmed()  # groups that are declared and do not occur cannot be drawn
+    population.groups.check_comparable()
+    apart = None if given is None else given.trimmed().among(population.groups)
     return calibrate_rows(clf, population, request, apart, library=X)
 
 
@@ -184,7 +186,7 @@ def calibrate_rows(
     apart = drawn if constraint_set is None else constraint_set
     problem = problem_of(clf, draw_seed(random_state))
     optima, star = _solve(problem, population, apart, rng.permutation(population.n))
-    study = Study(
+    design = Design(
         clf=clf,
         problem=problem,
         population=population,
@@ -198,7 +200,7 @@ def calibrate_rows(
         fitting=request.fit,
         seed=random_state,
     )
-    found = reduce(add, repeat(study, request.repetitions, request.n_jobs, request.progress))
+    found = reduce(add, repeat(design, request.repetitions, request.n_jobs, request.progress))
     names = [*(population.names.features or found.features)]
     names += found.features[len(names) :]
     settings = {
@@ -216,7 +218,7 @@ def calibrate_rows(
         "classifier": {name: _shown(value) for name, value in clf.get_params(deep=False).items()},
     }
     return Calibration(
-        table=make_frame(study.table(found, names), like=library),
+        table=make_frame(design.table(found, names), like=library),
         settings=settings,
         warned={name: found.warned[name] / request.repetitions for name in sorted(found.warned)},
         errors=found.each[..., 0],
@@ -224,61 +226,12 @@ def calibrate_rows(
     )
 
 
-def _population(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any) -> Rows:
-    """Check and code the population; of declared groups only those that occur are kept."""
-    if not isinstance(clf, FairClassifier):
-        raise TypeError(f"calibrate takes a FairClassifier; received {type(clf).__name__}.")
-    if sensitive_features is None:
-        raise ValueError(
-            "sensitive_features is missing: unfairness is a difference between groups. Pass the group of each row."
-        )
-    features, names = _features(X)
-    label = as_column(y, "label")
-    columns = as_columns(sensitive_features, clf.intersections)
-    declared = Groups.of(columns)
-    labels = Levels.of(label, "label").check_two()
-    groups, codes = declared.among(declared.codes(columns))
-    groups.check_comparable()
-    signs = _signs(labels.codes(label))
-    n = same_length(X=range(features.shape[0]), y=signs, sensitive_features=codes)
-    return Rows(features, signs, codes, np.ones(n), Names(names, labels, groups))
-
-
-def _coded(clf: FairClassifier, names: Names, constraint_set: Any) -> Rows:
-    """Check and code a constraint set that was given."""
-    if not (isinstance(constraint_set, tuple | list) and len(constraint_set) == 3):
-        raise ValueError(
-            "constraint_set must be a tuple (X, y, sensitive_features); received "
-            f"{len(constraint_set) if isinstance(constraint_set, tuple | list) else type(constraint_set).__name__}."
-        )
-    X, y, sensitive_features = constraint_set
-    groups = names.groups
-    assert groups is not None
-    columns = as_columns(sensitive_features, clf.intersections, order=groups.levels)
-    features = _features(X)[0]
-    signs = _signs(names.labels.codes(as_column(y, "label")))
-    codes = groups.codes(columns)
-    n = same_length(X=range(features.shape[0]), y=signs, sensitive_features=codes)
-    return Rows(features, signs, codes, np.ones(n), names)
-
-
-def _signs(codes: IntArray) -> FloatArray:
-    return np.where(codes == 1, 1.0, -1.0)
-
-
-def _features(X: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """Features as float64, dense or CSR, and their names."""
-    if is_sparse(X):
-        return X.tocsr().astype(np.float64), None
-    return as_features(X)
-
-
 def _solve(problem: Problem, population: Rows, apart: Rows, order: IntArray) -> tuple[int, FloatArray]:
     """Number of local optima of the population's problem, and the one nearest to a fit of the whole population."""
     rows = population.part(order)
     pilot = Model.of(replace(problem, n_replicates=0), rows.names, rows.X.shape[1]).train(rows, apart)
-    found = population_optima(pilot.trained, rows)
-    return len(found), nearest(found, pilot.coefficients).theta
+    found = [one.theta for one in population_optima(pilot.trained, rows)]
+    return len(found), found[nearest(found, pilot.coefficients)]
 
 
 def _check_whole(name: str, value: Any, least: int) -> int:

@@ -10,23 +10,23 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command("merge")
-@click.argument("checkpoints", nargs=-1, required=True, type=FILE, metavar="CHECKPOINT...")
+@click.argument("fits", nargs=-1, required=True, type=FILE, metavar="FIT...")
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File for the merged fit.")
-def command(checkpoints: tuple[Path, ...], out: Path) -> None:
+def command(fits: tuple[Path, ...], out: Path) -> None:
     """Merge the fits of disjoint shards of rows, from files that surefair.save wrote, into one file.
 
     The fits must be of the same problem: the same parameters, classes, groups and constraint set. Give every shard its
     own random_state.
     """
-    if len(checkpoints) < 2:
-        raise click.UsageError(f"Merging takes two files or more; received {checkpoints[0]}.")
+    if len(fits) < 2:
+        raise click.UsageError(f"Merging takes two files or more; received {fits[0]}.")
 
     from surefair.classifier import load, save
 
     merged = None
-    name = checkpoints[0]
+    name = fits[0]
     try:
-        for name in checkpoints:
+        for name in fits:
             clf = load(name)
             merged = clf if merged is None else merged.merge(clf)
         assert merged is not None
@@ -35,4 +35,4 @@ def command(checkpoints: tuple[Path, ...], out: Path) -> None:
     except (OSError, ValueError) as error:
         words = str(error)
         raise click.ClickException(words if str(name) in words else f"{name}: {words}") from error
-    click.echo(f"Merged {len(checkpoints)} fits of {merged.n_rows_:,} rows: {out}")
+    click.echo(f"Merged {len(fits)} fits of {merged.n_rows_:,} rows: {out}")

@@ -139,11 +139,11 @@ def begin(data: str, loss: str, preset: Preset, seed: int) -> Study:
     )  # fmt: skip
     shuffled = population.part(rng.permutation(n))
     pilot = study.model(seed, n_replicates=0).take(shuffled)
-    optima = theory.population_optima(pilot.trained, shuffled)
+    optima = [one.theta for one in theory.population_optima(pilot.trained, shuffled)]
     law = theory.printed_covariance if preset.covariance == "paper_covariance" else theory.limit_covariance
     covariance, found = law(pilot.trained, shuffled)
     about_optimum = {"local_optima": len(optima), "warned_of_optimum": names_of([*pilot.diagnostics, *found])}
-    star = theory.nearest(optima, pilot.coefficients).theta
+    star = optima[theory.nearest(optima, pilot.coefficients)]
     return replace(study, star=star, covariance=covariance, about_optimum=about_optimum)
 
 

@@ -18,7 +18,7 @@ def check_tally(model: Model, tally: Tally) -> None:
             f"The tally belongs to a fit of {tally.n_rows:,} rows, and this fit has {model.n_rows:,}. Count the "
             "evaluation rows again."
         )
-    if tally.model != model.trained.fingerprint:
+    if tally.fingerprint != model.trained.fingerprint:
         raise ValueError(f"The tally belongs to another fit of {tally.n_rows:,} rows. Count the evaluation rows again.")
     tally.groups.check_comparable()
     if not tally.of_fit.rows.any():

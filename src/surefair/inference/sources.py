@@ -34,7 +34,8 @@ from surefair.criteria import Rate
 from surefair.inference.counts import Counts, count, rates_of, sides
 from surefair.learners.multipliers import EVALUATION, uniforms
 from surefair.rows import FloatArray, Groups, Rows
-from surefair.training.fit import Arrays, Fit
+from surefair.storage.archive import Arrays
+from surefair.training.fit import Fit
 from surefair.training.model import Model
 
 KINDS = 100  # kinds of evaluation rows near the boundary that are kept
@@ -99,7 +100,7 @@ class Tally:
 
     Attributes
     ----------
-    n_rows, model : int, str
+    n_rows, fingerprint : int, str
         Rows that the model was trained on, and its fingerprint: a tally belongs to one state of a model.
     method : str
         Method of the intervals.
@@ -111,7 +112,7 @@ class Tally:
     """
 
     n_rows: int
-    model: str
+    fingerprint: str
     method: str
     groups: Groups
     parts: Mapping[str, tuple[Counts, ...]]
@@ -138,7 +139,7 @@ class Tally:
         return cls(fit.n_rows, fit.fingerprint if fingerprint else "", method, rows.groups, tables, near)
 
     def __add__(self, other: Tally) -> Tally:
-        mine, theirs = ((tally.model, tally.method, {*tally.parts}) for tally in (self, other))
+        mine, theirs = ((tally.fingerprint, tally.method, {*tally.parts}) for tally in (self, other))
         if mine != theirs:
             raise ValueError(
                 "Tallies add if they belong to one model, method and set of sources; received "
@@ -149,7 +150,7 @@ class Tally:
         two = other._among(groups)
         tables = {source: tuple(a + b for a, b in zip(one[source], two[source], strict=True)) for source in self.parts}
         near = np.concatenate([self.near, other.near])
-        return Tally(self.n_rows, self.model, self.method, groups, tables, near[_nearest(near[:, 0])])
+        return Tally(self.n_rows, self.fingerprint, self.method, groups, tables, near[_nearest(near[:, 0])])
 
     def __radd__(self, other: Any) -> Tally:  # sum() begins with 0
         return self if other == 0 else NotImplemented
@@ -173,7 +174,7 @@ class Tally:
 
     @property
     def _description(self) -> str:
-        model = f"model {self.model[:8]} trained on {self.n_rows:,} rows"
+        model = f"model {self.fingerprint[:8]} trained on {self.n_rows:,} rows"
         return f"one of {model} ({self.method}; {', '.join(sorted(self.parts))})"
 
     def counts(self, source: str) -> Counts:
@@ -213,7 +214,7 @@ class Tally:
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Take the tally apart into JSON and arrays."""
-        meta: dict[str, Any] = {"n_rows": self.n_rows, "model": self.model, "method": self.method}
+        meta: dict[str, Any] = {"n_rows": self.n_rows, "model": self.fingerprint, "method": self.method}
         meta |= {"groups": self.groups.to_json(), "models": len(self.counts(next(iter(self.parts))).rows)}
         tables = {
             f"{source}/{i}": np.stack([table[:1] if source == "evaluation" else table for table in counts])

@@ -334,9 +334,9 @@ def gap_law(
     return GapLaw(float(gaps_of(theta[:, None])[0]), sd, gaps, int(n), measured.name, method)
 
 
-def nearest(found: list[Optimum], theta: FloatArray) -> Optimum:
-    """Return the optimum nearest to coefficients; the best one, which comes first, if the coefficients diverged."""
-    return found[int(np.argmin([np.abs(one.theta - theta).max() for one in found]))]
+def nearest(found: list[FloatArray], theta: FloatArray) -> int:
+    """Position of the optimum nearest to coefficients; 0, that of the best one, if the coefficients diverged."""
+    return int(np.argmin([np.abs(one - theta).max() for one in found]))
 
 
 def root(covariance: FloatArray) -> FloatArray:
@@ -394,8 +394,7 @@ def _best(fit: Fit, objective: Objective, beside_fit: bool = False) -> tuple[Opt
     diagnostics: list[Diagnostic] = []
     if len(found) > 1:
         far = max(float(np.abs(fit.to_features(other.theta - found[0].theta)).max()) for other in found[1:])
-        distances = [np.abs(fit.coefficients[:, 0] - fit.to_features(one.theta)).max() for one in found]
-        closest = int(np.argmin(distances))
+        closest = nearest([fit.to_features(one.theta) for one in found], fit.coefficients[:, 0])
         chosen = found[closest] if beside_fit else found[0]
         message = (
             f"The penalty has {len(found)} local optima, with values from {found[0].value:.6g} to "

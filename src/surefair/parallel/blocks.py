@@ -111,8 +111,6 @@ def fit_replicates_stream(
     1500
     """
     begun = begin(clf, constraint_set, stacklevel=3)
-    begun.n_jobs = 1
-    begun.model_ = begun.model_.uncounted()
     fit = begun.model_.trained
     found = _in_blocks(partial(_stream_block, begun, batches), fit, clf.n_jobs, n_blocks, engine)
     rows = {int(state.k) for _, (state, _) in found}
@@ -120,7 +118,7 @@ def fit_replicates_stream(
         raise ValueError(f"batches must give the same rows in every worker; received {sorted(rows)} rows.")
     model = replace(found[0][0], fit=fit.join([block for _, block in found]))
     issue([one for one in model.diagnostics if one not in begun.model_.diagnostics], stacklevel=2)
-    return take_over(clf, begun, model)
+    return take_over(clf, model, begun.library_)
 
 
 def _in_blocks(

@@ -15,7 +15,7 @@ import narwhals as nw
 import numpy as np
 
 from surefair import engines
-from surefair.classifier import FairClassifier, begin, begin_rows, next_rows, take_over
+from surefair.classifier import FairClassifier, begin, next_rows, take_over
 from surefair.diagnostics import issue
 from surefair.inference.checks import training_diagnostics
 from surefair.parallel.batches import Roles, as_frame, code_batch, first_bad
@@ -58,7 +58,7 @@ def fit_shards(clf: FairClassifier, partitions: Iterable[Any], *, constraint_set
     >>> clf.n_rows_
     6000
     """
-    begun = _begun(clf, constraint_set)
+    begun = begin(clf, constraint_set, stacklevel=3)
     with engines.connected("local", n_jobs=clf.n_jobs) as run:
         work = partial(_fit_tuple, begun, _random_state(clf, begun))
         return _merge(clf, begun, run(work, enumerate(partitions)))
@@ -206,7 +206,7 @@ def _begin_as_is(
         batch = roles.batch(frame)
     except ValueError as error:
         raise ValueError(f"constraint_set: {error}") from error
-    return _begun(clf, batch, stacklevel=4), FrameReader(roles)
+    return begin(clf, batch, stacklevel=4), FrameReader(roles)
 
 
 def _begin_encoded(clf: FairClassifier, columns: Columns, constraint_set: Any) -> tuple[FairClassifier, EncodedReader]:
@@ -217,10 +217,7 @@ def _begin_encoded(clf: FairClassifier, columns: Columns, constraint_set: Any) -
     intake = Intake(columns, bad, source.place)
     table = next(source.tables(10**9, read))
     intake.settle(table, read)
-    begun = begin_rows(clf, intake.rows(table), stacklevel=4)
-    begun.n_jobs = 1
-    begun.model_ = begun.model_.uncounted()
-    return begun, EncodedReader(intake, tuple(read))
+    return begin(clf, intake.rows(table), stacklevel=4), EncodedReader(intake, tuple(read))
 
 
 def _frames(partition: Any) -> Iterator[nw.DataFrame[Any]]:
@@ -287,14 +284,6 @@ def _naming(number: int, file: str = "") -> Iterator[None]:
         raise
 
 
-def _begun(clf: FairClassifier, constraint_set: Any, stacklevel: int = 3) -> FairClassifier:
-    """Return a copy of the classifier that has its constraint set, on one thread, with no rows counted."""
-    begun = begin(clf, constraint_set, stacklevel=stacklevel + 1)
-    begun.n_jobs = 1
-    begun.model_ = begun.model_.uncounted()
-    return begun
-
-
 def _random_state(clf: FairClassifier, begun: FairClassifier) -> int:
     whole = isinstance(clf.random_state, int | np.integer)
     return int(clf.random_state) if whole else begun.seed_
@@ -312,4 +301,4 @@ def _merge(clf: FairClassifier, begun: FairClassifier, models: Iterable[Model]) 
     if whole.n_rows > 0:
         found += [*training_diagnostics(whole.trained), *whole.order_diagnostics()]
     issue(found, stacklevel=3)
-    return take_over(clf, begun, whole)
+    return take_over(clf, whole, begun.library_)

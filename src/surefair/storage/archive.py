@@ -64,12 +64,12 @@ def dump_archive(kind: str, version: int, meta: dict[str, Any], arrays: Arrays) 
     return file.getvalue()
 
 
-def add_prefix(prefix: str, arrays: Arrays) -> Arrays:
+def add_prefix(prefix: str, arrays: Arrays, between: str = "/") -> Arrays:
     """Put a prefix and a slash before the name of each array, so that several sets fit into one archive."""
-    return {f"{prefix}/{name}": array for name, array in arrays.items()}
+    return {f"{prefix}{between}{name}": array for name, array in arrays.items()}
 
 
-def select_prefix(prefix: str, arrays: Arrays) -> Arrays:
+def select_prefix(prefix: str, arrays: Arrays, between: str = "/") -> Arrays:
     """Return the arrays to which ``add_prefix`` gave this prefix, under their original names.
 
     Examples
@@ -78,7 +78,7 @@ def select_prefix(prefix: str, arrays: Arrays) -> Arrays:
     >>> [*select_prefix("a", both)]
     ['x']
     """
-    start = f"{prefix}/"
+    start = f"{prefix}{between}"
     return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
 

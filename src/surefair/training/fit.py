@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_matrix
 
@@ -17,6 +16,7 @@ from surefair.criteria import Form, Slabs
 from surefair.learners import LEARNERS, Learner, learner_for
 from surefair.learners.schedules import PolynomialDecay, automatic
 from surefair.rows import FloatArray, Names, Rows, is_sparse, pack_array, unpack_array
+from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.training import solver
 from surefair.training.constraints import constrain
 from surefair.training.coordinates import (
@@ -33,8 +33,6 @@ from surefair.training.problem import Problem
 RANK = 1e-10  # singular values below this share of the largest are rounding
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
 SPARSE_CHUNK = 2**16  # sparse rows that are learnt from at a time
-
-Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +104,11 @@ class Fit:
     def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Split coefficients into those of the features and the intercepts, which are 0 where there is none."""
         return (theta[:-1], theta[-1]) if self.problem.fit_intercept else (theta, np.zeros(theta.shape[1]))
+
+    def score(self, X: Any) -> FloatArray:
+        """Scores θᵀx of rows by the fit itself, shape (n,)."""
+        coef, intercept = self.split(self.coefficients)
+        return np.asarray(X @ coef[:, 0] + intercept[0])
 
     # -- Coordinates ------------------------------------------------------------------------------------------------
 
@@ -218,7 +221,7 @@ class Fit:
             "weight": self.weight,
             "shards": self.shards,
         }
-        arrays = {f"constraint_{name}": array for name, array in self.constraint_set.pack().items()}
+        arrays = add_prefix("constraint", self.constraint_set.pack(), "_")
         arrays |= _pack_tuple("state", self.state) | _pack_tuple("form", self.learner.form)
         return meta, arrays | {"W": self.W, "start": self.learner.settings.start}
 
@@ -227,7 +230,7 @@ class Fit:
         """Rebuild a fit from what ``pack`` returned; its constraint set has these names."""
         form_class = next(form for form, _ in LEARNERS if form.__name__ == meta["form"])
         fit = assemble(
-            Problem.unpack(meta["problem"]), Rows.unpack(_under("constraint", arrays), names), arrays["W"],
+            Problem.unpack(meta["problem"]), Rows.unpack(select_prefix("constraint", arrays, "_"), names), arrays["W"],
             _unpack_tuple("form", form_class, arrays), arrays["start"], PolynomialDecay(**meta["schedule"]),
             meta["sparse"],
         )  # fmt: skip
@@ -312,8 +315,3 @@ def _pack_tuple(name: str, fields: Any) -> Arrays:
 def _unpack_tuple(name: str, kind: Any, arrays: Arrays) -> Any:
     """Rebuild a NamedTuple from its arrays."""
     return kind(*(unpack_array(f"{name}_{field}", arrays) for field in kind._fields))
-
-
-def _under(name: str, arrays: Arrays) -> Arrays:
-    """Return the arrays whose name begins with ``name_``, without that."""
-    return {key.removeprefix(f"{name}_"): array for key, array in arrays.items() if key.startswith(f"{name}_")}

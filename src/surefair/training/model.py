@@ -21,8 +21,9 @@ import numpy as np
 from surefair.diagnostics import Diagnostic
 from surefair.diagnostics.time_dependence import Runs
 from surefair.rows import Census, FloatArray, Groups, Levels, Names, Rows
+from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.training.checks import check_constraint_set, check_divergence, check_late_groups, check_order
-from surefair.training.fit import Arrays, Fit, Learn, begin
+from surefair.training.fit import Fit, Learn, begin
 from surefair.training.problem import Problem
 
 __all__ = ["Model", "Problem"]
@@ -276,11 +277,11 @@ class Model:
             "found": [one.to_dict() for one in self.found],
             "fit": None,
         }
-        arrays: Arrays = {f"runs_{name}": array for name, array in self.runs._asdict().items()}
+        arrays = add_prefix("runs", self.runs._asdict(), "_")
         if self.census is not None:
             arrays |= {f"census_{i}": rows for i, rows in enumerate(self.census.rows)}
         if self.waiting is not None:
-            arrays |= {f"waiting_{name}": array for name, array in self.waiting.pack().items()}
+            arrays |= add_prefix("waiting", self.waiting.pack(), "_")
         if self.fit is not None:
             meta["fit"], parts = self.fit.pack()
             arrays |= parts
@@ -296,11 +297,9 @@ class Model:
         census = None
         if groups is not None:
             census = Census(groups, tuple(arrays[f"census_{i}"] for i in range(len(groups.levels))))
-        runs = Runs(*(arrays[f"runs_{name}"] for name in Runs._fields))
-        waiting = None
-        if "waiting_y" in arrays:
-            parts = {key.removeprefix("waiting_"): part for key, part in arrays.items() if key.startswith("waiting_")}
-            waiting = Rows.unpack(parts, names)
+        runs = Runs(**select_prefix("runs", arrays, "_"))
+        parts = select_prefix("waiting", arrays, "_")
+        waiting = Rows.unpack(parts, names) if parts else None
         fit = None
         if meta["fit"] is not None:
             constrained = meta["fit"]["groups"]

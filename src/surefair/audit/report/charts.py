@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from surefair.audit.report import views
-from surefair.audit.report.views import CoefficientRow, Found, GroupRate, Metric, RateTable
+from surefair.audit.report.views import CoefficientRow, Found, GroupRate, MetricView, RateTable
+from surefair.audit.result import find_interval
 from surefair.inference.sources import SOURCES
 from surefair.pages import svg, text
 from surefair.pages.bands import Look, bands
@@ -19,7 +20,7 @@ GROUPS = 30  # groups in one chart, so that it fits on a printed page
 NUMBERS = ("estimate", "low", "high")
 
 
-def by_source(audit: Found, metric: Metric) -> Markup:
+def by_source(audit: Found, metric: MetricView) -> Markup:
     """Draw the unfairness of both models in one metric, with an interval for each source of uncertainty."""
     level = views.level(audit)
     rows = [
@@ -36,8 +37,8 @@ def by_source(audit: Found, metric: Metric) -> Markup:
     )  # fmt: skip
 
 
-def _by_source(model: Found, series: int, metric: Metric, source: str, level: str) -> Mark:
-    one = views.interval(model, metric.name, source)
+def _by_source(model: Found, series: int, metric: MetricView, source: str, level: str) -> Mark:
+    one = find_interval(model, metric.name, source)
     estimate, low, high = (metric.number(one[part]) for part in NUMBERS)
     tip = svg.tip(
         f"{model['name']} model, {source}", f"{metric.title}: {metric.with_unit(one['estimate'])}",
@@ -47,11 +48,11 @@ def _by_source(model: Found, series: int, metric: Metric, source: str, level: st
     return Mark(series, one["estimate"], one["low"], one["high"], tip, beside)
 
 
-def _margin(metric: Metric) -> tuple[float, str] | None:
+def _margin(metric: MetricView) -> tuple[float, str] | None:
     return None if metric.margin is None else (metric.margin, f"margin {metric.number(metric.margin)}")
 
 
-def _metric_scale(metric: Metric, values: Iterable[float | None]) -> Scale:
+def _metric_scale(metric: MetricView, values: Iterable[float | None]) -> Scale:
     """Axis of unfairness: differences start at 0, ratios end at 1."""
     if metric.ratio:
         return make_scale([*values, 0.95, metric.margin], ceiling=1.0)
@@ -145,7 +146,7 @@ def price(audit: Found) -> Markup:
     )  # fmt: skip
 
 
-def path(audit: Found, metric: Metric, source: str, looks: Sequence[Sequence[Found]]) -> Markup:
+def path(audit: Found, metric: MetricView, source: str, looks: Sequence[Sequence[Found]]) -> Markup:
     """Draw the unfairness of both models during training, with bands for the intervals."""
     values = [one[name] for part in looks for one in part for name in NUMBERS]
     series = [
@@ -159,7 +160,7 @@ def path(audit: Found, metric: Metric, source: str, looks: Sequence[Sequence[Fou
     )  # fmt: skip
 
 
-def _look(one: Found, model: str, metric: Metric, level: str) -> Look:
+def _look(one: Found, model: str, metric: MetricView, level: str) -> Look:
     estimate, low, high = (one[part] for part in NUMBERS)
     head = f"{model} model after {text.whole(one['rows'])} rows"
     limits = text.span(metric.number(low), metric.number(high))

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from surefair.audit.result import find_interval
 from surefair.inference.metric import get_metric
 from surefair.pages.text import UNDEFINED, fixed, percent, points, words
 
@@ -17,7 +18,7 @@ _BADGES = {"within margin": "within", "violates margin": "violates", "not enough
 Found = dict[str, Any]  # an audit, or a part of it
 
 
-class Metric(NamedTuple):
+class MetricView(NamedTuple):
     """What is compared between groups."""
 
     name: str
@@ -58,7 +59,7 @@ def badge(verdict: str | None) -> str:
     return _BADGES.get(verdict or "", "none")
 
 
-def metrics(audit: Found) -> list[Metric]:
+def metrics(audit: Found) -> list[MetricView]:
     """All metrics of an audit, in its order."""
     settings = audit["settings"]
     judged = settings.get("metrics") or [settings.get("criterion") or "demographic_parity"]
@@ -73,16 +74,8 @@ def metrics(audit: Found) -> list[Metric]:
         else:
             rates = tuple(rate.words for rate in (ratio and criterion.ratio_rates) or criterion.rates)
         margin = settings.get("margin") if name in decided else None
-        found.append(Metric(name, words(name.removesuffix("_ratio")), ratio, rates, name in judged, margin))
+        found.append(MetricView(name, words(name.removesuffix("_ratio")), ratio, rates, name in judged, margin))
     return found
-
-
-def interval(model: Found, metric: str, source: str) -> Found:
-    """Interval of a model's unfairness; if there is none, one in which nothing is defined."""
-    for found in model["intervals"]:
-        if (found["metric"], found["source"]) == (metric, source):
-            return dict(found)
-    return {"estimate": None, "low": None, "high": None, "reason": "", "by_group": [], "rate": "", "n": 0}
 
 
 def reasons(audit: Found, metric: str) -> list[tuple[str, list[str]]]:
@@ -129,7 +122,7 @@ def rates(audit: Found) -> list[RateTable]:
     found: dict[str, dict[tuple[str, str], list[Found | None]]] = {}
     for i, model in enumerate(audit["models"]):
         for metric in metrics(audit):
-            one = interval(model, metric.name, "total")
+            one = find_interval(model, metric.name)
             names = list(dict.fromkeys(row.get("metric", one["rate"]) for row in one["by_group"]))
             for name, description in zip(names, metric.rates or names, strict=False):
                 in_words.setdefault(name, description)
@@ -170,7 +163,7 @@ def coefficients(audit: Found) -> list[CoefficientRow]:
     return sorted(rows, key=lambda one: -one.size)
 
 
-def paths(audit: Found) -> list[tuple[Metric, str, list[list[Found]]]]:
+def paths(audit: Found) -> list[tuple[MetricView, str, list[list[Found]]]]:
     """Metric, source, and the looks at each model during training."""
     known = {metric.name: metric for metric in metrics(audit)}
     keys = dict.fromkeys((one["metric"], one["source"]) for one in audit["path"])

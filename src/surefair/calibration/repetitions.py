@@ -37,7 +37,7 @@ Fitting = Callable[..., FairClassifier]
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Design:
     """What every repetition needs to know.
 
     Attributes
@@ -86,13 +86,9 @@ class Study:
             return Model.of(problem, rows.names, rows.X.shape[1]).train(rows, self.constraint_set)
         params = self.clf.get_params(deep=False) | {"random_state": random_state, "n_replicates": n_replicates}
         clf = FairClassifier(**params | {"intersections": False, "n_jobs": 1})  # intersections are columns by now
-        fitted = self.fitting(
-            clf,
-            rows.X,
-            rows.truth,
-            sensitive_features=_sensitive(rows),
-            constraint_set=(self.constraint_set.X, self.constraint_set.truth, _sensitive(self.constraint_set)),
-        )
+        apart = self.constraint_set
+        given = (apart.X, apart.truth, _sensitive(apart), apart.weight)
+        fitted = self.fitting(clf, rows.X, rows.truth, sensitive_features=_sensitive(rows), constraint_set=given)
         return fitted.model_
 
     def gap(self, theta: FloatArray, rows: Rows) -> FloatArray:
@@ -153,7 +149,7 @@ def draw(population: Rows, size: int, rng: np.random.Generator) -> Rows:
     return replace(drawn, weight=np.ones(size))
 
 
-def repeat(study: Study, repetitions: int, n_jobs: int | None, progress: bool) -> Iterator[Sums]:
+def repeat(design: Design, repetitions: int, n_jobs: int | None, progress: bool) -> Iterator[Sums]:
     """All repetitions, in order; where they are cut does not depend on the workers, so sums do not either."""
     from rich.console import Console
 
@@ -161,44 +157,44 @@ def repeat(study: Study, repetitions: int, n_jobs: int | None, progress: bool) -
     chunks = [range(low, min(low + size, repetitions)) for low in range(0, repetitions, size)]
     with progress_bar(Console(stderr=True), progress) as bar:
         task = bar.add_task("repetitions", total=repetitions)
-        tasks = ((study, chunk) for chunk in chunks)
+        tasks = ((design, chunk) for chunk in chunks)
         for chunk, found in zip(chunks, called(_chunk, tasks, n_jobs, prefer="processes", batch_size=1), strict=True):
             yield found
             bar.advance(task, len(chunk))
 
 
-def _chunk(study: Study, repetitions: range) -> Sums:
+def _chunk(design: Design, repetitions: range) -> Sums:
     """Some repetitions, on one thread: the bits of linear algebra depend on the number of threads."""
     with threadpool_limits(1):
-        population_gap = float(study.gap(study.star[:, None], study.population)[0])
-        outcomes = [_repeat(study, repetition, population_gap) for repetition in repetitions]
+        population_gap = float(design.gap(design.star[:, None], design.population)[0])
+        outcomes = [_repeat(design, repetition, population_gap) for repetition in repetitions]
     numbers = np.stack([np.vstack([one.gaps, one.coefs]) for one in outcomes])
-    sums = [add_up(rows, study.question.confidence_level) for rows in numbers.swapaxes(0, 1)]
+    sums = [add_up(rows, design.question.confidence_level) for rows in numbers.swapaxes(0, 1)]
     each = numbers[..., [0, 2]] - numbers[..., [3, 1]]  # estimate minus truth, high minus low
     return Sums(np.array(sums), each, outcomes[0].features, Counter(name for one in outcomes for name in one.warned))
 
 
-def _repeat(study: Study, repetition: int, population_gap: float) -> Outcome:
+def _repeat(design: Design, repetition: int, population_gap: float) -> Outcome:
     """One repetition."""
-    rng = np.random.default_rng([study.seed, 1 + repetition])
+    rng = np.random.default_rng([design.seed, 1 + repetition])
     train, test, fresh = (
-        draw(study.population, size, rng) for size in (study.n_rows, study.n_evaluation, study.n_rows)
+        draw(design.population, size, rng) for size in (design.n_rows, design.n_evaluation, design.n_rows)
     )
     seed, other = rng.integers(0, 2**31, 2).tolist()
-    question = study.question
-    model = study.fit(train, seed)
-    tally = Tally.of(model, test, study.sources, question.method, 1)
-    intervals = [model_interval(model, tally, question._replace(source=source)) for source in study.sources]
+    question = design.question
+    model = design.fit(train, seed)
+    tally = Tally.of(model, test, design.sources, question.method, 1)
+    intervals = [model_interval(model, tally, question._replace(source=source)) for source in design.sources]
     found = [*model.diagnostics, *model.order_diagnostics(), *(d for one in intervals for d in one.diagnostics)]
     theta = model.coefficients
-    again = np.full(len(study.star), np.nan)
-    if "retraining" in study.sources:
-        again = study.fit(fresh, other, n_replicates=0).coefficients
-    here = study.gap(np.column_stack([study.star, again]), test)
+    again = np.full(len(design.star), np.nan)
+    if "retraining" in design.sources:
+        again = design.fit(fresh, other, n_replicates=0).coefficients
+    here = design.gap(np.column_stack([design.star, again]), test)
     truth = {
         "training": here[0],
         "retraining": here[1],
-        "evaluation": study.gap(theta[:, None], study.population)[0],
+        "evaluation": design.gap(theta[:, None], design.population)[0],
         "total": population_gap,
     }
     gaps = np.full((len(intervals), 5), np.nan)
@@ -206,21 +202,21 @@ def _repeat(study: Study, repetition: int, population_gap: float) -> Outcome:
         if interval.reason:
             continue
         ends = (interval.estimate, interval.low, interval.high)
-        if study.is_signed:
+        if design.is_signed:
             ends = (interval.gap, interval.gap_low, interval.gap_high)
         row[:] = *ends, truth[interval.source], np.hypot(interval.spread_training, interval.spread_evaluation)
-    coefs, names, more = _coefficients(study, model)
+    coefs, names, more = _coefficients(design, model)
     return Outcome(gaps, coefs, names, frozenset(one.name for one in [*found, *more]))
 
 
-def _coefficients(study: Study, model: Model) -> tuple[FloatArray, list[str], list[Diagnostic]]:
+def _coefficients(design: Design, model: Model) -> tuple[FloatArray, list[str], list[Diagnostic]]:
     """Estimates, limits, truths and spreads of the coefficients (D, 5), their names, and what to know about them."""
-    level = study.question.confidence_level
-    table = coefficient_table(model.trained, model.features, level, study.coef_method)
-    found = coefficient_diagnostics(model, level, study.coef_method)
+    level = design.question.confidence_level
+    table = coefficient_table(model.trained, model.features, level, design.coef_method)
+    found = coefficient_diagnostics(model, level, design.coef_method)
     spread = np.ascontiguousarray(model.replicates.T).std(axis=0, ddof=1)
     numbers = [np.array(table[name]) for name in ("estimate", "low", "high")]
-    return np.column_stack([*numbers, study.star, spread]), table["feature"], found
+    return np.column_stack([*numbers, design.star, spread]), table["feature"], found
 
 
 def _sensitive(rows: Rows) -> dict[str, pd.Series[Any]]:

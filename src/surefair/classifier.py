@@ -204,7 +204,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        return fit_by(self, Fit.learn, X, y, sensitive_features, constraint_set, sample_weight, stacklevel=3)
+        return fit_by(self, Fit.learn, X, y, sensitive_features, constraint_set, sample_weight)
 
     def partial_fit(
         self,
@@ -256,7 +256,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             known = model.diagnostics
             rows = next_rows(self, X, y, sensitive_features, sample_weight)
         model = model.take(rows, effective_n_jobs(self.n_jobs))
-        issue([one for one in model.diagnostics if one not in known], stacklevel=2)
+        issue([one for one in model.diagnostics if one not in known])
         return take_over(self, model, new.library_)
 
     def merge(self, other: FairClassifier) -> Self:
@@ -556,7 +556,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         one_of(method, (*BOOTSTRAP_METHODS, *COVARIANCE_METHODS), "method")
         model = self.answer() if method in COVARIANCE_METHODS else self._replicated()
         table = coefficient_table(model.trained, model.features, confidence_level, method)
-        issue(coefficient_diagnostics(model, confidence_level, method), stacklevel=2)
+        issue(coefficient_diagnostics(model, confidence_level, method))
         return make_frame(table, like=self.library_)
 
     def _question(self, metric: Any, source: str, method: str, confidence_level: float) -> Question:
@@ -576,8 +576,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return model
 
     def _issued(self, interval: Interval) -> Interval:
-        """Return an interval and issue its diagnostics as warnings at the caller's caller."""
-        issue(interval.diagnostics, stacklevel=3)
+        """Return an interval and issue its diagnostics as warnings."""
+        issue(interval.diagnostics)
         return interval
 
     # -- Rows -------------------------------------------------------------------------------------------------------
@@ -811,7 +811,6 @@ def fit_by(
     sensitive_features: Any = None,
     constraint_set: Any = None,
     sample_weight: Any = None,
-    stacklevel: int = 2,
 ) -> FairClassifier:
     """Do what ``fit`` does, with ``learn`` in place of ``Fit.learn``: on other machines, for example."""
     new, model, rows, given = declare(clf, X, y, sensitive_features, constraint_set, sample_weight)
@@ -821,7 +820,7 @@ def fit_by(
             "sample_weight is zero in every row that is left to train on beside the constraint set. Shuffle the "
             "rows, or pass a constraint_set."
         )
-    issue([*model.diagnostics, *model.order_diagnostics()], stacklevel)
+    issue([*model.diagnostics, *model.order_diagnostics()])
     return take_over(clf, model, new.library_)
 
 
@@ -863,7 +862,7 @@ def next_rows(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any = Non
     return clf._code(X, y, clf._columns(sensitive_features, known), sample_weight)
 
 
-def begin(clf: FairClassifier, constraint_set: Any, stacklevel: int = 2) -> FairClassifier:
+def begin(clf: FairClassifier, constraint_set: Any) -> FairClassifier:
     """Return a copy, on one thread, that has its constraint set and no training rows yet; for fits in parts.
 
     The constraint set is a tuple as in ``fit``, or ``Rows`` that are checked and coded already.
@@ -883,7 +882,7 @@ def begin(clf: FairClassifier, constraint_set: Any, stacklevel: int = 2) -> Fair
             if len(model.labels.values) == 1:
                 raise ValueError(f"It must have both labels; received only {model.labels.values.tolist()}.")
     model = model.begin(rows)
-    issue(model.diagnostics, stacklevel)
+    issue(model.diagnostics)
     return take_over(new, model, new.library_)
 
 

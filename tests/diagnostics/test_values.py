@@ -277,7 +277,7 @@ def test_equal_diagnostics_are_issued_once():
     one = sf.diagnostics.TooFewReplicates("Few.")
     again = sf.diagnostics.TooFewReplicates("Few.")
     other = sf.diagnostics.TooFewReplicates("Fewer.")
-    caught, _ = issued(lambda: issue([one, other, again], stacklevel=1))
+    caught, _ = issued(lambda: issue([one, other, again]))
     assert [warning.message for warning in caught] == [one, other]
 
 

@@ -13,10 +13,12 @@ where ``training/checks.py``, ``inference/checks.py`` or another module calls it
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import warnings
 from collections.abc import Iterable
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surefair.diagnostics._diagnostic import Diagnostic, upper_limit
@@ -52,10 +54,16 @@ DIAGNOSTICS: dict[str, type[Diagnostic]] = {
 """All diagnostics by name."""
 
 globals().update(DIAGNOSTICS)
+PACKAGE = str(Path(__file__).parents[1])
 __all__ = ["DIAGNOSTICS", "Diagnostic", "issue", "upper_limit", *DIAGNOSTICS]
 
 
-def issue(found: Iterable[Diagnostic], stacklevel: int) -> None:
-    """Issue diagnostics as warnings; with ``stacklevel=1`` they point at the line that calls this function."""
+def issue(found: Iterable[Diagnostic]) -> None:
+    """Issue diagnostics as warnings, at the line outside of surefair from which it was called."""
+    frame = inspect.currentframe()
+    level = 0
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+        level += 1
     for one in dict.fromkeys(found):
-        warnings.warn(copy(one), stacklevel=stacklevel + 1)  # a warning that is raised as an error keeps its traceback
+        warnings.warn(copy(one), stacklevel=level + 1)  # a copy: raised as an error, a warning keeps its traceback

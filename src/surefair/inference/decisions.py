@@ -108,7 +108,7 @@ def fairness_interval(
     context = Context(positive=decided.positive, library=library_of(like))
     question = Question(measured, "evaluation", method, confidence_level)
     interval = make_interval(question, counts, groups, rates_b, context=context)
-    issue(interval.diagnostics, stacklevel=2)
+    issue(interval.diagnostics)
     return interval
 
 

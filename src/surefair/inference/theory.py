@@ -80,7 +80,7 @@ def optimum(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) -
     """
     fit, rows = _population(clf, X, y, sample_weight)
     best, found = _best(fit, _objective(fit, rows))
-    issue(found, stacklevel=2)
+    issue(found)
     return fit.to_features(best.theta)
 
 
@@ -153,7 +153,7 @@ def asymptotic_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight:
     True
     """
     covariance, found = limit_covariance(*_population(clf, X, y, sample_weight))
-    issue(found, stacklevel=2)
+    issue(found)
     return covariance
 
 
@@ -174,7 +174,7 @@ def paper_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any 
     ndarray of shape (n_features + 1, n_features + 1)
     """
     covariance, found = printed_covariance(*_population(clf, X, y, sample_weight))
-    issue(found, stacklevel=2)
+    issue(found)
     return covariance
 
 
@@ -313,7 +313,7 @@ def gap_law(
     objective = _objective(fit, rows)
     best, found = _best(fit, objective, beside_fit=True)
     covariance, more = _covariance(objective, fit.learner.form, best.theta)
-    issue(found + more, stacklevel=2)
+    issue(found + more)
     theta = fit.to_features(best.theta)
     spread = fit.covariance_to_features(covariance) / n
     features = fit.features(rows.X)

@@ -70,7 +70,7 @@ def fit_replicates(
     def learn(fit: Fit, rows: Rows, n_threads: int, last: bool) -> Fit:
         return fit.join(_in_blocks(partial(_block, fit, rows), fit, clf.n_jobs, n_blocks, engine))
 
-    return fit_by(clf, learn, X, y, sensitive_features, constraint_set, sample_weight, stacklevel=3)
+    return fit_by(clf, learn, X, y, sensitive_features, constraint_set, sample_weight)
 
 
 def fit_replicates_stream(
@@ -110,14 +110,14 @@ def fit_replicates_stream(
     >>> fit_replicates_stream(clf, batches, constraint_set=(D.X, D.y, D.sensitive), n_blocks=2).n_rows_
     1500
     """
-    begun = begin(clf, constraint_set, stacklevel=3)
+    begun = begin(clf, constraint_set)
     fit = begun.model_.trained
     found = _in_blocks(partial(_stream_block, begun, batches), fit, clf.n_jobs, n_blocks, engine)
     rows = {int(state.k) for _, (state, _) in found}
     if len(rows) > 1:
         raise ValueError(f"batches must give the same rows in every worker; received {sorted(rows)} rows.")
     model = replace(found[0][0], fit=fit.join([block for _, block in found]))
-    issue([one for one in model.diagnostics if one not in begun.model_.diagnostics], stacklevel=2)
+    issue([one for one in model.diagnostics if one not in begun.model_.diagnostics])
     return take_over(clf, model, begun.library_)
 
 

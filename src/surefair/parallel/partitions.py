@@ -58,7 +58,7 @@ def fit_shards(clf: FairClassifier, partitions: Iterable[Any], *, constraint_set
     >>> clf.n_rows_
     6000
     """
-    begun = begin(clf, constraint_set, stacklevel=3)
+    begun = begin(clf, constraint_set)
     with engines.connected("local", n_jobs=clf.n_jobs) as run:
         work = partial(_fit_tuple, begun, _random_state(clf, begun))
         return _merge(clf, begun, run(work, enumerate(partitions)))
@@ -206,7 +206,7 @@ def _begin_as_is(
         batch = roles.batch(frame)
     except ValueError as error:
         raise ValueError(f"constraint_set: {error}") from error
-    return begin(clf, batch, stacklevel=4), FrameReader(roles)
+    return begin(clf, batch), FrameReader(roles)
 
 
 def _begin_encoded(clf: FairClassifier, columns: Columns, constraint_set: Any) -> tuple[FairClassifier, EncodedReader]:
@@ -217,7 +217,7 @@ def _begin_encoded(clf: FairClassifier, columns: Columns, constraint_set: Any) -
     intake = Intake(columns, bad, source.place)
     table = next(source.tables(10**9, read))
     intake.settle(table, read)
-    return begin(clf, intake.rows(table), stacklevel=4), EncodedReader(intake, tuple(read))
+    return begin(clf, intake.rows(table)), EncodedReader(intake, tuple(read))
 
 
 def _frames(partition: Any) -> Iterator[nw.DataFrame[Any]]:
@@ -300,5 +300,5 @@ def _merge(clf: FairClassifier, begun: FairClassifier, models: Iterable[Model]) 
     found = [one for one in whole.diagnostics if one not in begun.model_.diagnostics]
     if whole.n_rows > 0:
         found += [*training_diagnostics(whole.trained), *whole.order_diagnostics()]
-    issue(found, stacklevel=3)
+    issue(found)
     return take_over(clf, whole, begun.library_)

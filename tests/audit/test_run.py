@@ -155,6 +155,17 @@ def test_replicates_do_not_change_what_is_estimated(table, whole):
         assert [row["estimate"] for row in model["coefficients"]] == [row["estimate"] for row in other["coefficients"]]
 
 
+def test_too_few_replicates_give_no_definite_verdict(table):
+    found = [audit(table, margin=0.5, n_replicates=n).verdict for n in (2, 38, 39)]
+    assert found == ["not enough evidence", "not enough evidence", "within margin"]
+
+
+@pytest.mark.parametrize("call", [audit, lambda data, **n_jobs: sf.resume("nowhere", data, **n_jobs)])
+def test_zero_jobs_are_refused_before_anything_is_read(call):
+    with pytest.raises(ValueError, match=r"n_jobs must be .* not 0; received 0"):
+        call("nowhere.csv", n_jobs=0)
+
+
 def test_keep_order_trains_on_other_orders_of_the_same_rows(table):
     """Training shuffles the rows of each chunk unless the order is kept."""
     kept = audit(table, keep_order=True)
@@ -533,7 +544,7 @@ def test_checkpoints_are_written_as_often_as_asked_and_two_are_kept(table, tmp_p
     assert sorted(path.name for path in (tmp_path / "b").iterdir()) == ["000000004.npz", "000000005.npz"]
     Running.begin(table, asked(n_replicates=2)).run(checkpoint=tmp_path / "c", seconds=3600.0)
     assert [path.name for path in (tmp_path / "c").iterdir()] == ["000000005.npz"]
-    with pytest.raises(ValueError, match=r"holds the checkpoint of an audit.*surefair resume"):
+    with pytest.raises(ValueError, match=r"holds the checkpoint of an audit.*sf\.resume \(on the .*surefair resume\)"):
         audit(table, checkpoint=tmp_path)
 
 

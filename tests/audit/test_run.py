@@ -503,6 +503,10 @@ def test_another_stream_is_refused(damaged_csv, tmp_path, monkeypatch):
             Running.begin("-", asked()).run(checkpoint=tmp_path, stop=stop_after(2))
     with pytest.raises(ValueError, match="The data are not those of the checkpoint"):
         Running.restore(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"audit of standard input\. Pass the same bytes .* leave out data \(--data\) or"
+    ):
+        Running.restore(tmp_path, damaged_csv)
 
 
 def test_an_audit_of_a_data_frame_resumes_if_the_frame_is_passed_again(table, whole, tmp_path):
@@ -625,7 +629,8 @@ def test_after_a_full_disk_the_audit_resumes_from_the_previous_checkpoint(damage
     with monkeypatch.context() as patch:
         patch.setattr("surefair.storage.atomic.os.fsync", full)
         with pytest.raises(
-            OSError, match=r"after 3,000 rows could not be written.*No space left.*'000000002.npz', is good"
+            OSError,
+            match=r"after 3,000 rows could not be written.*No space left.*'000000002.npz', is good.* sf\.resume \(on",
         ):
             Running.begin(damaged_csv, asked(**RESUMED)).run(checkpoint=tmp_path, every=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000000001.npz", "000000002.npz"]

@@ -276,6 +276,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        if not isinstance(other, FairClassifier):
+            raise TypeError(f"merge takes a FairClassifier; received {type(other).__name__}.")
         check_is_fitted(self)
         check_is_fitted(other)
         self.model_ = self.model_.merge(other.model_)
@@ -361,7 +363,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.model_.answer(effective_n_jobs(self.n_jobs))
         except ValueError as error:
             n = self.model_.constraint_set.n
-            raise NotFittedError(f"{n} rows are too few to answer yet. {error}") from error
+            rows = "row is" if n == 1 else "rows are"
+            raise NotFittedError(f"{n} {rows} too few to answer yet. Pass more rows to partial_fit.") from error
 
     def decision_function(self, X: Any) -> FloatArray:
         """Score θᵀx of each row; a positive score means the positive class.
@@ -436,7 +439,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         confidence_level : float
         source : {"total", "training", "retraining", "evaluation"}
             Which uncertainty the interval covers: that of training ("training", or "retraining" for the gap of a model
-            trained again on as many new rows), of the evaluation rows, or of training and evaluation together.
+            trained again from scratch on as many new rows), of the evaluation rows, or of training and evaluation
+            together.
         method : {"percentile", "basic", "normal", "cheap", "paper"}
             How replicates become limits. "percentile" takes quantiles of the gaps of replicates mirrored at the fit,
             which removes the bias of its steps. "cheap" is valid from 2 replicates on, and wide with few. "paper" is
@@ -661,7 +665,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if groups is not None and self.criterion is not None:
             groups.check_few()
         found = [labels.found] if apart is None else [labels.found, apart[0].found]
-        declared = together(found, "label") if classes is None else as_column(classes, "label")
+        declared = together(found, "y and the constraint set") if classes is None else as_column(classes, "label")
         names = Names(self._feature_names(), self._levels(declared, classes), groups)
         rows = _coded(values, labels, columns, sample_weight, names)
         given = None

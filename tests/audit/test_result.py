@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -226,14 +227,31 @@ def test_text_and_repr(audit: Audit) -> None:
         ({"metrics": ["error_rate", "error_rate_ratio"], "margin": 0.1}, "cannot apply to differences and ratios"),
         ({"features": ["age"], "drop": ["age"]}, "'age' is in features and in drop"),
         ({"margin": 1.0}, "margin must lie strictly between 0 and 1"),
+        ({"margin": "0.1"}, "margin must lie strictly between 0 and 1"),
         ({"shard_rows": True}, "shard_rows must be None or a whole number, 1 or larger; received True"),
+        ({"n_constraint": 0}, "n_constraint must be None or a whole number, 1 or larger; received 0"),
+        ({"n_constraint": -5}, "n_constraint must be None or a whole number, 1 or larger; received -5"),
+        ({"n_replicates": 0}, "n_replicates must be a whole number, 2 or larger; received 0"),
+        ({"n_replicates": 1}, "n_replicates must be a whole number, 2 or larger; received 1"),
+        ({"random_state": None}, "random_state must be a whole number, from 0 to 4,294,967,295; received None"),
+        ({"random_state": -1}, "random_state must be a whole number, from 0 to .* received -1"),
+        ({"random_state": 2**32}, "random_state must be a whole number, from 0 to .* received 4294967296"),
+        ({"max_bad_rows": -1}, "max_bad_rows must be a whole number, 0 or larger; received -1"),
+        ({"tolerance": -1}, "tolerance must be a number, 0 or larger; received -1"),
+        ({"loss": "hinge"}, "Unknown loss: 'hinge'"),
         ({"weights": "sex"}, "Column 'sex' has two roles"),
         ({"features": ["high"]}, "Column 'high' is the label or the weights"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         AuditSettings(**{"label": "high", "sensitive": "sex"} | settings)
+
+
+def test_settings_take_numbers_of_numpy() -> None:
+    settings = AuditSettings(label="high", sensitive="sex", n_replicates=np.int64(50), random_state=np.uint8(3))
+    assert json.loads(json.dumps(settings.to_dict()))["n_replicates"] == 50
+    assert settings.random_state == 3
 
 
 def test_settings_take_one_name_or_several() -> None:

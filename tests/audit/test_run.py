@@ -155,6 +155,17 @@ def test_replicates_do_not_change_what_is_estimated(table, whole):
         assert [row["estimate"] for row in model["coefficients"]] == [row["estimate"] for row in other["coefficients"]]
 
 
+def test_too_few_replicates_give_no_definite_verdict(table):
+    found = [audit(table, margin=0.5, n_replicates=n).verdict for n in (2, 38, 39)]
+    assert found == ["not enough evidence", "not enough evidence", "within margin"]
+
+
+@pytest.mark.parametrize("call", [audit, lambda data, **n_jobs: sf.resume("nowhere", data, **n_jobs)])
+def test_zero_jobs_are_refused_before_anything_is_read(call):
+    with pytest.raises(ValueError, match=r"n_jobs must be .* not 0; received 0"):
+        call("nowhere.csv", n_jobs=0)
+
+
 def test_keep_order_trains_on_other_orders_of_the_same_rows(table):
     """Training shuffles the rows of each chunk unless the order is kept."""
     kept = audit(table, keep_order=True)
@@ -492,6 +503,10 @@ def test_another_stream_is_refused(damaged_csv, tmp_path, monkeypatch):
             Running.begin("-", asked()).run(checkpoint=tmp_path, stop=stop_after(2))
     with pytest.raises(ValueError, match="The data are not those of the checkpoint"):
         Running.restore(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"audit of standard input\. Pass the same bytes .* leave out data \(--data\) or"
+    ):
+        Running.restore(tmp_path, damaged_csv)
 
 
 def test_an_audit_of_a_data_frame_resumes_if_the_frame_is_passed_again(table, whole, tmp_path):
@@ -533,7 +548,7 @@ def test_checkpoints_are_written_as_often_as_asked_and_two_are_kept(table, tmp_p
     assert sorted(path.name for path in (tmp_path / "b").iterdir()) == ["000000004.npz", "000000005.npz"]
     Running.begin(table, asked(n_replicates=2)).run(checkpoint=tmp_path / "c", seconds=3600.0)
     assert [path.name for path in (tmp_path / "c").iterdir()] == ["000000005.npz"]
-    with pytest.raises(ValueError, match=r"holds the checkpoint of an audit.*surefair resume"):
+    with pytest.raises(ValueError, match=r"holds the checkpoint of an audit.*sf\.resume \(on the .*surefair resume\)"):
         audit(table, checkpoint=tmp_path)
 
 
@@ -614,7 +629,8 @@ def test_after_a_full_disk_the_audit_resumes_from_the_previous_checkpoint(damage
     with monkeypatch.context() as patch:
         patch.setattr("surefair.storage.atomic.os.fsync", full)
         with pytest.raises(
-            OSError, match=r"after 3,000 rows could not be written.*No space left.*'000000002.npz', is good"
+            OSError,
+            match=r"after 3,000 rows could not be written.*No space left.*'000000002.npz', is good.* sf\.resume \(on",
         ):
             Running.begin(damaged_csv, asked(**RESUMED)).run(checkpoint=tmp_path, every=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000000001.npz", "000000002.npz"]

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
@@ -1036,6 +1037,18 @@ def test_fits_of_different_data_do_not_merge(name):
     )
     with pytest.raises(ValueError, match=f"different problems: .*{name}.* differ"):
         one.merge(other)
+
+
+def test_only_classifiers_of_this_package_merge():
+    other = LogisticRegression().fit(TRAIN.X, TRAIN.y)
+    with pytest.raises(TypeError, match="merge takes a FairClassifier; received LogisticRegression"):
+        shard(0, 200).merge(other)
+
+
+def test_a_few_rows_of_a_stream_answer_nothing_yet():
+    clf = feed(make(), TRAIN.part(0, 3))
+    with pytest.raises(NotFittedError, match=r"^3 rows are too few to answer yet\. Pass more rows to partial_fit\.$"):
+        _ = clf.coef_
 
 
 def test_only_fits_with_complete_constraint_sets_merge():

@@ -536,7 +536,7 @@ BAD_GROUPS = {
     ),
     "a constant column": (
         lambda z: {"race": z, "country": np.full(len(z), "US")},
-        "sensitive column 'country' has only 1 group, 'US'.*Drop the column",
+        "sensitive column 'country' has only 1 group, 'US'.*choose another column, or use criterion=None",
     ),
     "a column of numbers": (
         lambda z: {"race": z, "income": np.linspace(0, 1, len(z))},

@@ -95,7 +95,7 @@ def test_every_option_reaches_the_calibration(tmp_path):
         (("--dataset", "synthetic_di", "--label", "y"), 2, "are for a file"),
         (("FILE",), 2, "--label and --sensitive"),
         (("FILE", "--label", "hired", "--sensitive", "race"), 1, "Unknown column for sensitive: 'race'"),
-        (("FILE", "--label", "hired", "--sensitive", "sex", "--criterion", "parity"), 1, "Unknown criterion"),
+        (("FILE", "--label", "hired", "--sensitive", "sex", "--criterion", "parity"), 2, "Unknown criterion"),
         (("FILE", "--label", "job", "--sensitive", "sex"), 1, "The label 'job' must have two values"),
         (("nowhere.csv", "--label", "y", "--sensitive", "z"), 1, "There is no file 'nowhere.csv'"),
     ],

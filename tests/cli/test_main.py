@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import matplotlib.image
 import matplotlib.pyplot as plt
 import pytest
@@ -92,6 +95,18 @@ def test_demo_is_reproducible(demo, tmp_path):
 def test_demo_trains_on_exactly_the_given_number_of_rows(tmp_path):
     result = run("demo", "--rows", 4100, "--out", tmp_path, "--quiet")
     assert "after 4,100 rows" in result.output
+
+
+def test_demo_leaves_warnings_as_they_were(tmp_path):
+    before = warnings.filters[:]
+    run("demo", "--rows", 4000, "--out", tmp_path, "--quiet")
+    assert warnings.filters == before
+
+
+@pytest.mark.parametrize("command", ["audit", "resume", "calibrate", "reproduce"])
+def test_the_number_of_jobs_is_explained_in_the_same_words(command):
+    words = " ".join(run(command, "--help").output.split())
+    assert re.search(r"Number of (threads|processes); -1 for one per core\.", words)
 
 
 @pytest.mark.parametrize(

@@ -209,9 +209,21 @@ def test_numbers_of_any_kind_become_python_floats():
     assert type(one.statistic) is type(one.threshold) is float
 
 
-def test_only_two_diagnostics_always_forbid_a_verdict():
+def test_a_group_without_evaluation_rows_is_said_to_have_none():
+    sides = np.array([[[0.0, 2.0, 1.0]], [[0.0, 22.0, 0.0]]])
+    (found,) = small_evaluation_set.check(sides, ["group 'f'", "group 'm'", "group 'x'"])
+    assert found.message == (
+        "Few evaluation rows enter a rate: group 'f' has no rows, group 'm' has 24 rows (2 with the rarer outcome), "
+        "group 'x' has 1 row (0 with the rarer outcome). Limits of small groups are exact, which keeps the confidence "
+        "level but makes them wide. Limits of a group without rows are the whole range."
+    )
+    (empty,) = small_evaluation_set.check(np.zeros((2, 1, 1)), ["group 'f'"])
+    assert "exact" not in empty.message
+
+
+def test_only_three_diagnostics_always_forbid_a_verdict():
     forbidding = {name for name, kind in DIAGNOSTICS.items() if kind.forbids_verdict}
-    assert forbidding == {"ConstantDecisions", "DependentRows"}
+    assert forbidding == {"ConstantDecisions", "DependentRows", "TooFewReplicates"}
     for shards, forbids in ((1, False), (2, True)):
         (one,) = start_not_forgotten.check(ONE, ONE, shards)
         assert one.forbids_verdict == forbids

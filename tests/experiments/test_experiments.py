@@ -175,7 +175,7 @@ def test_repetitions_of_other_sizes_are_not_used(tmp_path):
     ("arguments", "message"),
     [
         (("motivations",), "Did you mean 'motivation'"),
-        (("--jobs", "0"), "--jobs must be a number of processes"),
+        (("--jobs", "0"), "'--jobs': must be a number of processes"),
         (("--preset", "ours"), "'paper', 'calibrated', 'both'"),
     ],
 )

@@ -117,8 +117,12 @@ def test_the_positive_label_is_the_second_unless_pos_label_is_given(rows):
 
 
 def test_pos_label_need_not_occur_in_the_data():
-    found = sf.fairness_interval([0] * 8, [0] * 8, sensitive_features=["a", "b"] * 4, pos_label=1, n_replicates=50)
+    groups = ["a", "b"] * 40
+    found = sf.fairness_interval([0] * 80, [0] * 80, sensitive_features=groups, pos_label=1, n_replicates=50)
     assert (found.estimate, found.reason) == (0.0, "")
+    with pytest.warns(UserWarning, match=r"No row has the label pos_label=7: all have 1\.") as caught:
+        sf.fairness_interval([1] * 80, [1] * 80, sensitive_features=groups, pos_label=7, n_replicates=50)
+    assert {one.filename for one in caught} == {__file__}
 
 
 @pytest.mark.parametrize(
@@ -247,7 +251,8 @@ def test_without_labels_every_other_option_still_works(many, metric):
     assert numbers(found)[:2] == pytest.approx(numbers(expected)[:2], rel=1e-12)
     assert numbers(found) == pytest.approx(numbers(expected), abs=0.03)
     assert found.by_group["rate"].tolist() == pytest.approx(expected.by_group["rate"].tolist(), rel=1e-12)
-    assert (found.pair, found.sentence, found.n) == (expected.pair, expected.sentence, 2000)
+    meaning, same = (one.sentence.partition("): ")[2] for one in (found, expected))
+    assert (found.pair, meaning, found.n) == (expected.pair, same, 2000)
 
 
 @pytest.mark.parametrize("metric", ["demographic_parity", "demographic_parity_ratio"])
@@ -313,12 +318,13 @@ def test_invalid_options_are_refused(rows, option, message):
         ([0, 1, 1], [0, 1], ["a", "b"], "inconsistent numbers of samples: y_true has 3, y_pred has 2"),
         ([0, 1], [0, 1], ["a"], "sensitive_features has 1"),
         ([], [], [], "no evaluation rows"),
-        ([0, 1], [0, 1], ["a", "a"], "The group column has only 1 group, 'a'"),
+        ([0, 1], [0, 1], ["a", "a"], "only 1 group, 'a', .* Add rows of another group, or choose another column.$"),
         ([0, 1], [0, 1], {"sex": ["a", "b"], "age": [1, 1]}, "The sensitive column 'age' has only 1 group, 1"),
         ([0, 1], [0, 1], np.array([["a", "b"], ["c", "d"]]), "Pass a data frame or a dict of columns"),
         ([0, 1], [0.2, 0.8], ["a", "b"], "together have 4 values. If y_pred holds scores .* threshold=0.5"),
         ([0, 0], [0, 0], ["a", "b"], "Exactly two labels are needed; received 1"),
         ([0, np.nan], [0, 1], ["a", "b"], "label column contains NaN"),
+        (["no", "yes"], [0, 1], ["a", "b"], "y_true and y_pred have different types: text and int64. Convert"),
         ([0, 1], [0, 1], ["a", None], "group column contains NaN or missing"),
     ],
 )

@@ -344,11 +344,14 @@ def test_the_sentence_says_what_is_estimated(source):
         notes="Group 'z' was not seen in training",
     )  # fmt: skip
     assert SOURCES[source].estimates in found.sentence
-    assert found.sentence.startswith("0.9 interval for ")
+    assert found.sentence.startswith(
+        f"The unfairness is 0.000 (90 % confidence interval {found.low:.3f} to {found.high:.3f}): the absolute gap, "
+    )
+    assert "\n" not in found.sentence
     assert (
         f"the gap is the {CRITERIA['error_rate'].rates[0].words} of group 'x' minus that of group 'y'" in found.sentence
     )
-    assert found.sentence.endswith("the unfairness is its absolute value. Group 'z' was not seen in training.")
+    assert found.sentence.endswith(f"is for {SOURCES[source].estimates}. Group 'z' was not seen in training.")
 
 
 def test_the_sentence_names_the_pair_the_columns_and_the_rates(many):
@@ -466,7 +469,8 @@ def test_a_ratio_of_two_groups_is_folded_from_the_logarithms(rows, name):
     assert "the logarithm of" in found.sentence
     assert "the smaller rate divided by the larger" in found.sentence
     assert f"ratio {found.estimate:.4f} [{found.low:.4f}, {found.high:.4f}]" in repr(found)
-    assert f"ratio {found.estimate:.4f}, interval [{found.low:.4f}, {found.high:.4f}]." in str(found)
+    assert f"is {found.estimate:.3f} (95 % confidence interval {found.low:.3f} to {found.high:.3f})" in str(found)
+    assert f"Log ratio {found.gap:.4f}, interval [{found.gap_low:.4f}, {found.gap_high:.4f}]." in str(found)
 
 
 @pytest.mark.parametrize("method", ["percentile", "basic", "normal"])

@@ -111,6 +111,13 @@ def test_missing_values_are_refused_with_their_row(values):
         as_column(values, "group")
 
 
+def test_missing_numbers_cannot_become_a_word():
+    with pytest.raises(ValueError, match=r"\(the first in row 1\)\. Drop those rows\.$"):
+        as_column([0.5, np.nan], "score")
+    with pytest.raises(ValueError, match="or replace missing values by a value such as 'unknown'"):
+        as_column(["a", None], "group")
+
+
 @every_library
 def test_a_table_is_refused_as_a_column(library):
     for table in (LIBRARIES[library]({"a": [1, 2]}), {"a": [1, 2]}):

@@ -35,7 +35,8 @@ def write(folder: Folder, number: int, n_rows: int, meta: dict[str, Any], arrays
         good = f"The previous one, {before[-1].name!r}, is good" if before else "There is no previous one"
         raise OSError(
             f"The checkpoint after {n_rows:,} rows could not be written to {os.fspath(folder)!r}: "
-            f"{error.strerror or error}. {good}. Make room, then continue with surefair resume."
+            f"{error.strerror or error}. {good}. Make room, then continue with sf.resume (on the "
+            "command line: surefair resume)."
         ) from error
     for old in kept(folder)[:-KEPT]:
         old.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial, reduce
 from importlib.metadata import version
+from numbers import Integral
 from operator import add
 from pathlib import Path
 from typing import Any, Self
@@ -34,7 +35,7 @@ from surefair.audit.evaluation import Evaluation, tally_decisions
 from surefair.audit.result import Audit
 from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
-from surefair.classifier import FairClassifier, check_parameters, draw_seed, problem_of
+from surefair.classifier import draw_seed, problem_of
 from surefair.criteria import get_criterion
 from surefair.diagnostics import Diagnostic, dependent_rows
 from surefair.inference.interval import plain
@@ -168,6 +169,7 @@ def audit(
         n_replicates=n_replicates, n_constraint=n_constraint, random_state=random_state, shard_rows=shard_rows,
     ))  # fmt: skip
     check_engine(asked, engine, address, checkpoint)
+    _check_jobs(n_jobs)
     running = Running.begin(data, asked, checkpoint, in_shards=engine != "local")
     if running.settings.shard_rows is None:
         return running.run(checkpoint=checkpoint, n_jobs=n_jobs)
@@ -186,6 +188,11 @@ def check_engine(settings: AuditSettings, engine: str, address: str | None, chec
         )
 
 
+def _check_jobs(n_jobs: int | None) -> None:
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None or a whole number, or -1 for all cores, and not 0; received {n_jobs!r}.")
+
+
 def resume(checkpoint: Folder, data: Any = None, *, n_jobs: int | None = None) -> Audit:
     """Resume an audit from its newest checkpoint.
 
@@ -202,6 +209,7 @@ def resume(checkpoint: Folder, data: Any = None, *, n_jobs: int | None = None) -
     Audit
         The same as if the audit had never been stopped.
     """
+    _check_jobs(n_jobs)
     running = Running.restore(checkpoint, data)
     for note in running.notes:
         warnings.warn(note, stacklevel=2)
@@ -263,8 +271,8 @@ class Running:
         """Open the data, to be read as one stream or in shards."""
         if checkpoint is not None and checkpoints.kept(checkpoint):
             raise ValueError(
-                f"{os.fspath(checkpoint)!r} holds the checkpoint of an audit. Continue it with surefair resume, or "
-                "name another folder."
+                f"{os.fspath(checkpoint)!r} holds the checkpoint of an audit. Continue it with sf.resume "
+                "(on the command line: surefair resume), or name another folder."
             )
         place = str(data) if isinstance(data, str | os.PathLike) else None
         return cls(data, settings, place if place in (None, "-") else str(Path(place).resolve()), in_shards)
@@ -279,7 +287,8 @@ class Running:
         running = cls(place if data is None else data, AuditSettings(**meta["settings"]), place)
         if place == "-" and not running._is_stream:
             raise ValueError(
-                "This was an audit of standard input. Pass the same bytes there again, with --data - or without --data."
+                "This was an audit of standard input. Pass the same bytes to standard input again, and leave out data "
+                "(--data) or make it '-'."
             )
         if _contents(running.files) != _contents(meta["files"]):  # for a stream, of its first bytes
             raise ValueError(
@@ -468,22 +477,11 @@ class Running:
         self.set_aside += int((spent & ~chosen).sum())
         names = constraint_set.names
         for name in MODELS:
-            problem = problem_of(self._classifier(name, constraint_set.n), draw_seed(settings.random_state))
+            clf = settings.classifier(settings.criterion if name == "constrained" else None, constraint_set.n)
+            problem = problem_of(clf, draw_seed(settings.random_state))
             self.models[name] = Model.of(problem, names, constraint_set.X.shape[1])
         self._each(lambda model, n_threads: model.take(constraint_set, n_threads))  # first rows of a stream become D'
         return rows.part(~spent)
-
-    def _classifier(self, name: str, n_constraint: int) -> FairClassifier:
-        """Return a classifier with the parameters of this model."""
-        settings = self.settings
-        shared = ("loss", "tolerance", "penalty", "alpha", "n_replicates")
-        clf = FairClassifier(
-            settings.criterion if name == "constrained" else None,
-            n_constraint=n_constraint,
-            **{parameter: getattr(settings, parameter) for parameter in shared},
-        )
-        check_parameters(clf)
-        return clf
 
     def _check_first(self, held: Rows, rows: Rows) -> None:
         """Refuse first rows that show too few groups, labels or rows."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from numbers import Integral, Real
 from typing import Any
 
+from surefair.classifier import FairClassifier, check_parameters
 from surefair.criteria import CRITERIA
 from surefair.inference.limits import check_level
 from surefair.inference.metric import get_metric
@@ -77,11 +79,31 @@ class AuditSettings(Columns):
 
     def _check_numbers(self) -> None:
         check_level(self.confidence_level)
-        rows = self.shard_rows
-        if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or rows < 1):
-            raise ValueError(f"shard_rows must be None or a whole number, 1 or larger; received {rows!r}.")
-        if self.margin is not None and not 0.0 < self.margin < 1.0:
+        if self.margin is not None and not (isinstance(self.margin, Real) and 0.0 < self.margin < 1.0):
             raise ValueError(f"margin must lie strictly between 0 and 1, for example 0.05; received {self.margin!r}.")
+        self._check_whole("n_replicates", 2)
+        self._check_whole("random_state", 0, 2**32 - 1)
+        self._check_whole("max_bad_rows", 0)
+        for name in ("n_constraint", "shard_rows"):
+            if getattr(self, name) is not None:
+                self._check_whole(name, 1, optional=True)
+        check_parameters(self.classifier(self.criterion, self.n_constraint or 1))
+
+    def _check_whole(self, name: str, least: int, most: int | None = None, optional: bool = False) -> None:
+        """Refuse what is not a whole number within the limits, and keep a Python int, which JSON can hold."""
+        value = getattr(self, name)
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if not (whole and least <= value and (most is None or value <= most)):
+            allowed = f"{least} or larger" if most is None else f"from {least} to {most:,}"
+            none = "None or " if optional else ""
+            raise ValueError(f"{name} must be {none}a whole number, {allowed}; received {value!r}.")
+        object.__setattr__(self, name, int(value))
+
+    def classifier(self, criterion: str | None, n_constraint: int) -> FairClassifier:
+        """Return an unfitted classifier with these settings."""
+        shared = ("loss", "tolerance", "penalty", "alpha", "n_replicates")
+        settings = {name: getattr(self, name) for name in shared}
+        return FairClassifier(criterion, n_constraint=n_constraint, **settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""

@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from surefair.names import file_names
+from surefair.names import file_names, one_of
+
+
+def _criterion_or_none(_context: click.Context, _option: click.Parameter, name: str) -> str | None:
+    """Return the name of a criterion, or None for "none"."""
+    try:
+        one_of(name, [*file_names("surefair.criteria"), "none"], "criterion")
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return None if name == "none" else name
 
 
 def training_options(alpha: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -16,18 +25,21 @@ def training_options(alpha: float) -> Callable[[Callable[..., Any]], Callable[..
     losses = " or ".join(file_names("surefair.losses"))
     options = [
         click.option(
-            "--criterion", default="demographic_parity", show_default=True,
+            "--criterion", default="demographic_parity", show_default=True, callback=_criterion_or_none,
             help=f"Criterion to enforce: {criteria}; or none.",
         ),
         click.option("--loss", default="log_loss", show_default=True, help=f"Loss: {losses}."),
         click.option("--tolerance", default=0.0, show_default=True, help="Allowed violation of a linear criterion."),
-        click.option("--penalty", default=1.0, show_default=True, help="Weight of the penalty, if there is one."),
+        click.option("--penalty", default=1.0, show_default=True, help="Weight of a nonlinear criterion's penalty."),
         click.option("--alpha", default=alpha, show_default=True, help="Weight of the ridge."),
         click.option(
             "--replicates", "n_replicates", default=200, show_default=True, type=click.IntRange(min=2),
             help="Bootstrap replicates of each model.",
         ),
-        click.option("--level", "confidence_level", default=0.95, show_default=True, help="Confidence level."),
+        click.option(
+            "--level", "confidence_level", default=0.95, show_default=True, help="Confidence level.",
+            type=click.FloatRange(min=0.0, max=1.0, min_open=True, max_open=True),
+        ),
         click.option(
             "--seed", "random_state", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed."
         ),

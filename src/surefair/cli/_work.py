@@ -40,24 +40,40 @@ class Work(NamedTuple):
         return {"checkpoint": folder, "seconds": self.every_seconds, "every": self.every_rows}
 
 
+def jobs_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the option for the number of threads or processes."""
+
+    def check(_context: click.Context, _option: click.Parameter, jobs: int) -> int:
+        if jobs == 0:
+            raise click.BadParameter(f"must be a number of {what}, or -1 for one per core; received 0.")
+        return jobs
+
+    words = f"Number of {what}; -1 for one per core."
+    return click.option("--jobs", default=-1, show_default=True, callback=check, help=words)
+
+
 def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of how the work is done, which the command gets together, as ``work``."""
 
     @wraps(command)
-    def gathered(**options: Any) -> Any:
+    def gather(**options: Any) -> Any:
         return command(work=Work(*(options.pop(name) for name in Work._fields)), **options)
 
+    gathered: Callable[..., Any] = gather
     folder = click.Path(path_type=Path, file_okay=False)
     for option in (
         click.option("--verbose", is_flag=True, help="Show groups, columns and all diagnostics in the terminal too."),
-        click.option("--quiet", is_flag=True, help="Show no progress bar, and only the verdict."),
-        click.option("--jobs", default=-1, show_default=True, help="Threads; -1 for one on every core."),
+        click.option("--quiet", is_flag=True, help="Show only the verdict; without a margin, nothing."),
+        jobs_option("threads"),
         click.option("--every-rows", type=click.IntRange(min=1), help="Rows between two checkpoints."),
-        click.option("--every-seconds", default=60.0, show_default=True, help="Seconds between two checkpoints."),
+        click.option(
+            "--every-seconds", default=60.0, show_default=True, type=click.FloatRange(min=0.0),
+            help="Seconds between two checkpoints.",
+        ),
         click.option(
             "--out", default="audit", show_default=True, type=folder, help="Folder for audit.json and report.html."
         ),
-    ):
+    ):  # fmt: skip
         gathered = option(gathered)
     return gathered
 
@@ -77,8 +93,6 @@ def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint
     """Run to the end or to Ctrl-C, show and write the findings, and exit with the code of the verdict."""
     from rich.console import Console
 
-    if work.jobs == 0:
-        raise click.UsageError("--jobs is a number of threads, or -1 for one on every core; received 0.")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for letters that a terminal cannot show
     console = Console(emoji=False)  # names are shown as they are, even one like ":warning:"
@@ -95,7 +109,7 @@ def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint
     found.to_html(work.out / "report.html")
     with suppress(BrokenPipeError, SystemExit):  # if only the first lines are read
         show(found, console, work.verbose, work.quiet)
-        for name in ("audit.json", "report.html"):
+        for name in () if work.quiet else ("audit.json", "report.html"):
             console.print(f"Written: {work.out / name}", highlight=False, soft_wrap=True, markup=False)
         if not found.complete:
             how = (
@@ -146,14 +160,15 @@ def shown(running: Running, console: Console, wanted: bool) -> Iterator[Callable
 
 
 def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = False) -> None:
-    """Show the findings as tables and sentences; if quiet, only the verdict."""
+    """Show the findings as tables and sentences; if quiet, only the verdict, if there is one."""
     from rich.markup import escape
     from rich.table import Table
 
     from surefair.pages.text import shown as visible
 
     if quiet:
-        console.print(found.verdict or found.sentence, highlight=False, markup=False)
+        if found.verdict is not None:
+            console.print(found.verdict, highlight=False, markup=False)
         return
     level = f"{100.0 * found.settings['confidence_level']:g} %"
     console.print(found.sentence, highlight=False, markup=False)

@@ -47,7 +47,6 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 def command(
     data: str,
     columns: dict[str, Any],
-    criterion: str,
     metrics: tuple[str, ...],
     checkpoint: Path | None,
     engine: str,
@@ -65,14 +64,13 @@ def command(
     from surefair.audit.settings import AuditSettings
 
     with one_line_errors():
-        criterion_or_none = None if criterion == "none" else criterion
-        asked = AuditSettings(criterion=criterion_or_none, metrics=split_names(metrics), **columns, **settings)
+        asked = AuditSettings(metrics=split_names(metrics), **columns, **settings)
         try:
             check_engine(asked, engine, address, checkpoint)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
-        work.out.mkdir(parents=True, exist_ok=True)  # before any work whose result could not be saved
         running = Running.begin(data, asked, checkpoint, in_shards=engine != "local")
+        work.out.mkdir(parents=True, exist_ok=True)  # before any training whose result could not be saved
         if running.settings.shard_rows is None:
             conclude(running, work, partial(running.run, **work.checkpoints(checkpoint)), checkpoint)
         else:

@@ -9,7 +9,7 @@ import click
 
 from surefair.cli._columns import column_options, unused_rows
 from surefair.cli._training import training_options
-from surefair.cli._work import one_line_errors
+from surefair.cli._work import jobs_option, one_line_errors
 
 if TYPE_CHECKING:
     from surefair.calibration import Calibration
@@ -31,21 +31,23 @@ if TYPE_CHECKING:
     help="Evaluation rows of each repetition.",
 )  # fmt: skip
 @click.option("--method", default="percentile", show_default=True, help="How replicates become an interval of the gap.")
-@click.option("--coef-method", default="basic", show_default=True, help="How replicates become one of a coefficient.")
+@click.option(
+    "--coef-method", default="basic", show_default=True, help="How replicates become an interval of a coefficient."
+)
 @click.option(
     "--repetitions", default=200, show_default=True, type=click.IntRange(min=2), help="Number of repetitions."
 )
-@click.option("--jobs", default=-1, show_default=True, help="Processes; -1 for one on every core.")
+@jobs_option("processes")
 @click.option(
     "--out", default="calibration", show_default=True, type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the results.",
 )  # fmt: skip
-@click.option("--quiet", is_flag=True, help="Show no progress bar.")
+@click.option("--quiet", is_flag=True, help="Hide the progress bar.")
 def command(
     data: str | None,
     dataset: str | None,
     columns: dict[str, Any],
-    criterion: str,
+    criterion: str | None,
     metric: str | None,
     confidence_level: float,
     random_state: int,
@@ -68,8 +70,6 @@ def command(
     from surefair.calibration import Request, calibrate, calibrate_rows
     from surefair.classifier import FairClassifier
 
-    if jobs == 0:
-        raise click.UsageError("--jobs is a number of processes, or -1 for one on every core; received 0.")
     if (data is None) == (dataset is None):
         raise click.UsageError("Name either a file, or a data set with --dataset.")
     asked: dict[str, Any] = {
@@ -78,7 +78,7 @@ def command(
         "random_state": random_state, "n_jobs": jobs, "progress": not quiet,
     }  # fmt: skip
     with one_line_errors():
-        clf = FairClassifier(None if criterion == "none" else criterion, **params)
+        clf = FairClassifier(criterion, **params)
         if dataset is not None:
             X, y, groups = _load(dataset, columns)
             out.mkdir(parents=True, exist_ok=True)  # before any work whose result could not be saved

@@ -39,15 +39,15 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
     from surefair.inference.sources import SOURCES
     from surefair.progress import progress_bar
 
-    # Without a constraint these labels are almost separable, which every look at the intervals would warn about.
-    warnings.simplefilter("ignore", Diagnostic)
     console = Console()
     stream = SyntheticDI(seed=seed)
     test = stream.rows(10**9, 10_000)
     models = {name: FairClassifier(criterion=criterion, random_state=seed) for name, criterion in MODELS.items()}
     looks: list[int] = []
     paths: Paths = {name: {source: [] for source in DRAWN} for name in models}
-    with progress_bar(console, not quiet) as progress:
+    # Without a constraint these labels are almost separable, which every look at the intervals would warn about.
+    hushed = warnings.catch_warnings(action="ignore", category=Diagnostic)
+    with hushed, progress_bar(console, not quiet) as progress:
         task = progress.add_task("rows", total=rows)
         for first in range(0, rows, BATCH):
             data = stream.rows(first, min(BATCH, rows - first))
@@ -59,7 +59,8 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
                         model.fairness_interval(test.X, test.y, sensitive_features=test.sensitive, source=source)
                     )
             progress.update(task, completed=looks[-1])
-    console.print(_table(models, test, looks[-1]))
+        table = _table(models, test, looks[-1])
+    console.print(table)
     for what, uncertainty in SOURCES.items():
         console.print(f"[bold]{what}[/bold]: {uncertainty.estimates}.", highlight=False)
     console.print(f"Picture: {_draw(looks, paths, out)}", highlight=False, soft_wrap=True)

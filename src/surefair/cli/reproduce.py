@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from surefair.cli._work import jobs_option
+
 KINDS = ("paper", "calibrated")
 
 
@@ -21,7 +23,7 @@ KINDS = ("paper", "calibrated")
     "--repetitions", type=click.IntRange(min=3), help="Repetitions of each experiment.  [default: as in the paper]"
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed.")
-@click.option("--jobs", default=-1, show_default=True, help="Number of processes; -1 for one per core.")
+@jobs_option("processes")
 @click.option(
     "--out",
     default="results",
@@ -48,8 +50,6 @@ def command(
     from surefair.names import one_of
     from surefair.progress import progress_bar
 
-    if jobs == 0:
-        raise click.UsageError("--jobs must be a number of processes, or -1 for one per core; received 0.")
     known = experiments()
     try:
         chosen = [known[one_of(name, tuple(known), "experiment")] for name in dict.fromkeys(names)]

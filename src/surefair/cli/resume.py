@@ -19,8 +19,8 @@ def command(checkpoint: Path, data: str | None, work: Work) -> None:
     from surefair.audit.run import Running
 
     with one_line_errors():
-        work.out.mkdir(parents=True, exist_ok=True)
         running = Running.restore(checkpoint, data)
+        work.out.mkdir(parents=True, exist_ok=True)
         for note in running.notes:  # a damaged checkpoint, and the one used instead
             click.echo(note, err=True)
         conclude(running, work, partial(running.run, **work.checkpoints(checkpoint)), checkpoint)

@@ -39,11 +39,16 @@ def check(sides: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
     rows = np.rint(sides.sum(axis=0))
     least = np.rint(sides.min(axis=0))
     small = np.argwhere((rows < SMALL_GROUP) | (least < SMALL_SIDE))
-    found = [f"{names[g]} has {rows[j, g]:.0f}, {least[j, g]:.0f} on the rarer side of the rate" for j, g in small]
+    found = [f"{names[g]} has {_rows(int(rows[j, g]), int(least[j, g]))}" for j, g in small]
     if not found:
         return []
-    message = (
-        f"Among the evaluation rows that a rate looks at, {first_few(found)}. Their limits are exact, which keeps the "
-        "confidence level but makes them wide."
-    )
+    message = f"Few evaluation rows enter a rate: {first_few(found)}."
+    if any(rows[j, g] > 0.0 for j, g in small):
+        message += " Limits of small groups are exact, which keeps the confidence level but makes them wide."
+    if rows.min() == 0.0:
+        message += " Limits of a group without rows are the whole range."
     return [SmallEvaluationSet(message, rows.min(), SMALL_GROUP)]
+
+
+def _rows(n: int, rarer: int) -> str:
+    return "no rows" if n == 0 else f"{n} row{'s' if n > 1 else ''} ({rarer} with the rarer outcome)"

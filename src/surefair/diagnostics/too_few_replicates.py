@@ -13,6 +13,7 @@ class TooFewReplicates(Diagnostic):
     assumes = "There are enough replicates for the confidence level."
     advice = "Use method='cheap', or more replicates."
     command_line_advice = "Raise --replicates."
+    forbids_verdict = True
 
 
 DIAGNOSTIC = TooFewReplicates

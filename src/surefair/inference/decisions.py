@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 from secrets import randbits
 from typing import Any, NamedTuple
@@ -141,10 +142,17 @@ def _decide(y_true: Any, y_pred: Any, metric: Metric, pos_label: Any, threshold:
         raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
     if y_true is None and threshold is not None:
         return _Decided(np.zeros(len(predicted), dtype=np.int64), (predicted >= threshold).astype(np.int64), None)
-    labels = Levels.of(true if threshold is not None else together([true, predicted], "label"), "label")
+    both = true if threshold is not None else together([true, predicted], "y_true and y_pred")
+    labels = Levels.of(both, "label")
     values = labels.values.tolist()
     if pos_label is not None and pos_label not in values and len(values) > 1:
         raise ValueError(f"pos_label={pos_label!r} is not one of the labels {values}. Pass one of them.")
+    if pos_label is not None and pos_label not in values and pos_label != 1:  # 1 is positive wherever there are only 0s
+        warnings.warn(
+            f"No row has the label pos_label={pos_label!r}: all have {values[0]!r}. If that is a mistake, pass another "
+            "pos_label.",
+            stacklevel=3,
+        )
     if threshold is None and len(values) > 2 and predicted.dtype.kind == "f":
         raise ValueError(
             f"y_pred and y_true together have {len(values)} values. If y_pred holds scores or probabilities, pass a "

@@ -71,7 +71,7 @@ class Interval:
     reason : str
         Why the interval is the whole range, or open on one side; empty if it is neither.
     sentence : str
-        What is estimated, in words.
+        The unfairness with its interval, and what they mean, in words.
     diagnostics : tuple of Diagnostic
         What makes the interval less trustworthy; see ``surefair.diagnostics``. Intervals that differ only in
         diagnostics are equal.
@@ -102,18 +102,16 @@ class Interval:
     diagnostics: tuple[Diagnostic, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<{self.metric}, {self.source}, {self.confidence_level:.6g}: {self._numbers(' [', ']')}>"
+        words = ("log ratio", "ratio") if self.metric.endswith("_ratio") else ("gap", "unfairness")
+        gap = f"{words[0]} {self.gap:.4f} [{self.gap_low:.4f}, {self.gap_high:.4f}]"
+        unfairness = f"{words[1]} {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        return f"<{self.metric}, {self.source}, {self.confidence_level:.6g}: {gap}, {unfairness}>"
 
     def __str__(self) -> str:
-        numbers = self._numbers(", interval [", "]", "; ")
+        word = "Log ratio" if self.metric.endswith("_ratio") else "Gap"
+        numbers = f"{word} {self.gap:.4f}, interval [{self.gap_low:.4f}, {self.gap_high:.4f}]"
         reason = f" Some numbers are undefined: {self.reason}." if self.reason else ""
-        return f"{self.sentence} {numbers[0].upper()}{numbers[1:]}.{reason}"
-
-    def _numbers(self, opening: str, closing: str, between: str = ", ") -> str:
-        """Write gap and unfairness with their limits."""
-        words = ("log ratio", "ratio") if self.metric.endswith("_ratio") else ("gap", "unfairness")
-        gap = f"{words[0]} {self.gap:.4f}{opening}{self.gap_low:.4f}, {self.gap_high:.4f}{closing}"
-        return f"{gap}{between}{words[1]} {self.estimate:.4f}{opening}{self.low:.4f}, {self.high:.4f}{closing}"
+        return f"{self.sentence} {numbers}.{reason}"
 
     def __eq__(self, other: object) -> bool:
         same: dict[str, Any] = {"diagnostics": []}
@@ -383,7 +381,7 @@ def make_interval(
         n=int(counts.rows[: groups.sizes[0]].sum()), n_training=context.n_training,
         spread_training=float(spreads[0][best]), spread_evaluation=float(spreads[1][best]),
         reason=context.trouble or _reason(rates, groups, measured, gaps),
-        sentence=_sentence(question, groups, context, _definition(metric, groups, rate, a, b)),
+        sentence=_sentence(question, context, unfair.tolist(), _definition(metric, groups, rate, a, b)),
         diagnostics=tuple(dict.fromkeys(found)),
     )  # fmt: skip
 
@@ -400,9 +398,12 @@ def _table(rates: tuple[Rate, ...], names: Columns, numbers: dict[str, Any]) -> 
     return {name: table[name] for name in order} | {name: array.ravel().tolist() for name, array in numbers.items()}
 
 
-def _sentence(question: Question, groups: Groups, context: Context, definition: str) -> str:
-    """What is estimated, in words."""
-    words = f"{question.confidence_level:.6g} interval for {SOURCES[question.source].estimates}; {definition}"
+def _sentence(question: Question, context: Context, unfairness: list[float], definition: str) -> str:
+    """The unfairness with its limits, and what they mean, in words."""
+    estimate, low, high = ("undefined" if math.isnan(number) else f"{number:.3f}" for number in unfairness)
+    level = f"{100.0 * question.confidence_level:.6g} %"
+    words = f"The unfairness is {estimate} ({level} confidence interval {low} to {high}): {definition}"
+    words += f" The interval is for {SOURCES[question.source].estimates}."
     words += f" The positive label is {context.positive!r}." * (context.positive is not None)
     return words + f" {context.notes}." * bool(context.notes)
 
@@ -410,19 +411,19 @@ def _sentence(question: Question, groups: Groups, context: Context, definition: 
 def _definition(
     metric: Metric, groups: Groups, rate: Rate, a: tuple[str | None, Any], b: tuple[str | None, Any]
 ) -> str:
-    """What gap and unfairness are, in words."""
+    """What unfairness and gap are, in words."""
     ratio = metric.ratio
     among = "" if a[0] is None else f" of {a[0]!r}"
     gap = f"the {rate.words} of group {a[1]!r}{among} {'divided by' if ratio else 'minus'} that of group {b[1]!r}"
     gap = f"the logarithm of {gap}" if ratio else gap
     if len(metric.rates) == 1 and groups.sizes == (2,):
-        unfairness = "the smaller rate divided by the larger" if ratio else "its absolute value"
-        return f"the gap is {gap}, and the unfairness is {unfairness}."
+        unfairness = "the smaller rate divided by the larger" if ratio else "the absolute gap"
+        return f"{unfairness}, where the gap is {gap}."
     largest = "smallest ratio of the smaller rate to the larger" if ratio else "largest absolute gap"
     names = ", ".join(repr(name) for name in groups.levels)
     columns = f" of any of the columns {names}" if len(groups.levels) > 1 else ""
     which = f", in any of the rates {', '.join(rate.name for rate in metric.rates)}" if len(metric.rates) > 1 else ""
-    return f"the unfairness is the {largest} between any two groups{columns}{which}; here the gap is {gap}."
+    return f"the {largest} between any two groups{columns}{which}; here the gap is {gap}."
 
 
 def _reason(rates: tuple[Rate, ...], groups: Groups, measured: FloatArray, gaps: Gaps) -> str:

@@ -55,7 +55,7 @@ SOURCES = {
         "the gap, on these evaluation rows, of the model that unlimited training data would give", True, False
     ),
     "retraining": Source(
-        "the gap, on these evaluation rows, of a model trained again on as many new rows", True, False
+        "the gap, on these evaluation rows, of a model trained again from scratch on as many new rows", True, False
     ),
     "evaluation": Source("the gap of this very model in the population", False, True),
     "total": Source("the gap you would see with unlimited training and evaluation data", True, True),

@@ -209,13 +209,13 @@ class Groups:
         values = {name: levels.values for name, levels in self.levels.items()}
         return values.get(None, values)
 
-    def check_comparable(self) -> Groups:
-        """Return self if every column has two or more groups, and not too many."""
+    def check_comparable(self, otherwise: str = "") -> Groups:
+        """Return self if every column has two or more groups, and not too many; ``otherwise`` ends the advice."""
         for name, levels in self.levels.items():
             if (n := len(levels.values)) < 2:
                 raise ValueError(
                     f"{_called(name)} has only {n} group, {_listed(_plain(levels.values))}, and a comparison needs two "
-                    "or more. Drop the column, or use criterion=None to train without a constraint."
+                    f"or more. Add rows of another group, or choose another column{otherwise}."
                 )
         return self.check_few()
 
@@ -290,7 +290,7 @@ def _levels(name: str | None, column: CodedColumn, known: Levels | None = None) 
     """Return the levels of one sensitive column: known ones, those that occur, and those that its type declares."""
     what = "group" if name is None else f"{name!r} group"
     parts = (None if known is None else known.values, column.found, column.declared)
-    return Levels.of(together([part for part in parts if part is not None], what), what)
+    return Levels.of(together([part for part in parts if part is not None], f"The {what} columns"), what)
 
 
 def _called(name: str | None) -> str:
@@ -308,19 +308,17 @@ def _plain(values: Column) -> list[Any]:
     return [value if isinstance(value, str | int | float) else str(value) for value in listed]
 
 
-def together(columns: list[Column], what: str) -> Column:
-    """Concatenate columns, which must be all text or all something else.
+def together(columns: list[Column], called: str) -> Column:
+    """Concatenate columns, which must be all text or all something else; error messages name them as ``called``.
 
     Examples
     --------
-    >>> together([np.array([1, 2]), np.array([True])], "label")
+    >>> together([np.array([1, 2]), np.array([True])], "The labels")
     array([1, 2, 1])
     """
     if len({column.dtype.kind == "U" for column in columns if len(column)}) > 1:
-        kinds = " and ".join(str(column.dtype) for column in columns)
-        raise ValueError(
-            f"The {what} columns have different types, text and numbers: {kinds}. Convert them to one type."
-        )
+        kinds = " and ".join("text" if column.dtype.kind == "U" else str(column.dtype) for column in columns)
+        raise ValueError(f"{called} have different types: {kinds}. Convert them to one type.")
     return np.concatenate([column for column in columns if len(column)] or columns)
 
 

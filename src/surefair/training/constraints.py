@@ -22,7 +22,7 @@ def constrain(criterion: Criterion | None, rows: Rows, moved: Any) -> Form:
     groups = rows.names.groups
     if criterion is None or groups is None:
         return Slabs(np.zeros((0, moved.shape[1])))
-    groups.check_comparable()
+    groups.check_comparable(", or use criterion=None to train without a constraint")
     for code, (column, levels) in zip(rows.group.T, groups.levels.items(), strict=True):
         of = "" if column is None else f" of {column!r}"
         for number, name in enumerate(levels.values.tolist()):

@@ -267,6 +267,7 @@ def test_diagnostics_name_their_models_and_give_advice(make_audit: MakeAudit) ->
     assert "Constrained and unconstrained models: few <rows>. Use more <rows>." in page
     assert "Constrained model: same for all. Use more <rows>. This rules out a definite verdict." in page
     assert "Other warnings Constrained model: short path. Pass more <rows>." in page  # no advice for the command line
+    assert "Advice names options of surefair audit. In Python, sf.audit has arguments of the same names" in page
     models = [model | {"diagnostics": []} for model in audit.models]
     about_data = Page(render(replace(audit, models=models))).text
     assert "not met There" not in about_data

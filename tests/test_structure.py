@@ -44,7 +44,7 @@ def test_a_file_keeps_to_the_rules(path):
         n = len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs)
         allowed = node.name in PUBLIC or (path.name == "kernels.py" and node.name in KERNELS)
         assert n <= MOST_PARAMETERS or allowed, f"{node.name} takes {n} parameters"
-    if package_of(path) not in ("engines", "cli"):  # a command has its process to itself
+    if package_of(path) != "engines":
         assert "catch_warnings" not in source
 
 

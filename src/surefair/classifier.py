@@ -721,7 +721,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(levels.values) > 2:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
-                f"exactly two labels are needed, received {len(levels.values)}."
+                f"exactly two labels are needed, received {len(levels.values)} "
+                f"({', '.join(map(repr, levels.values[:5].tolist()))}{', …' if len(levels.values) > 5 else ''})."
             )
         return levels
 

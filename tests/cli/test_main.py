@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 
 import matplotlib.image
 import matplotlib.pyplot as plt
@@ -95,12 +94,6 @@ def test_demo_is_reproducible(demo, tmp_path):
 def test_demo_trains_on_exactly_the_given_number_of_rows(tmp_path):
     result = run("demo", "--rows", 4100, "--out", tmp_path, "--quiet")
     assert "after 4,100 rows" in result.output
-
-
-def test_demo_leaves_warnings_as_they_were(tmp_path):
-    before = warnings.filters[:]
-    run("demo", "--rows", 4000, "--out", tmp_path, "--quiet")
-    assert warnings.filters == before
 
 
 @pytest.mark.parametrize("command", ["audit", "resume", "calibrate", "reproduce"])

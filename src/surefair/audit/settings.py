@@ -80,7 +80,10 @@ class AuditSettings(Columns):
     def _check_numbers(self) -> None:
         check_level(self.confidence_level)
         if self.margin is not None and not (isinstance(self.margin, Real) and 0.0 < self.margin < 1.0):
-            raise ValueError(f"margin must lie strictly between 0 and 1, for example 0.05; received {self.margin!r}.")
+            raise ValueError(
+                f"margin must lie strictly between 0 and 1, for example 0.05 for 5 percentage points; "
+                f"received {self.margin!r}."
+            )
         self._check_whole("n_replicates", 2)
         self._check_whole("random_state", 0, 2**32 - 1)
         self._check_whole("max_bad_rows", 0)

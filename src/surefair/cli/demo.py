@@ -46,8 +46,8 @@ def command(rows: int, seed: int, out: Path, quiet: bool) -> None:
     looks: list[int] = []
     paths: Paths = {name: {source: [] for source in DRAWN} for name in models}
     # Without a constraint these labels are almost separable, which every look at the intervals would warn about.
-    hushed = warnings.catch_warnings(action="ignore", category=Diagnostic)
-    with hushed, progress_bar(console, not quiet) as progress:
+    warnings.filterwarnings("ignore", category=Diagnostic)
+    with progress_bar(console, not quiet) as progress:
         task = progress.add_task("rows", total=rows)
         for first in range(0, rows, BATCH):
             data = stream.rows(first, min(BATCH, rows - first))

@@ -115,7 +115,8 @@ def _one_dimension(values: Any, what: str) -> Column:
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
-        raise ValueError(f"The {what} column must have one dimension; received shape {column.shape}.")
+        hint = " Pass one column of it, for example [:, 1]." if column.ndim == 2 else ""
+        raise ValueError(f"The {what} column must have one dimension; received shape {column.shape}.{hint}")
     return column.astype(column.dtype.newbyteorder("="), copy=False)
 
 

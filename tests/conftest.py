@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,8 +54,10 @@ FEW = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ignore diagnostics in tests with few rows."""
+    """Ignore diagnostics in tests with few rows; make tests slow whose kernels in single precision must be compiled."""
     for item in items:
+        if re.search(r"float32|single.precision|\[single", item.nodeid):
+            item.add_marker(pytest.mark.slow)
         if item.path.stem.removeprefix("test_") in FEW:
             item.add_marker(pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic"), append=False)
 

@@ -47,6 +47,7 @@ def test_help_of_every_command_loads_no_heavy_package():
     assert json.loads(lines[-1]) == []
 
 
+@pytest.mark.slow
 def test_a_classifier_loads_only_what_a_fit_needs():
     unneeded = ("click", "jinja2", "matplotlib", "pooch", "rich", "surefair.audit", "surefair.datasets")
     code = f"import sys, surefair; surefair.FairClassifier; print(*set({unneeded}) & set(sys.modules))"
@@ -93,6 +94,7 @@ def test_type_checkers_see_the_same_names():
     assert set(sf.__all__) <= set(seen)
 
 
+@pytest.mark.slow
 def test_importing_a_folder_does_not_hide_the_function_of_the_same_name():
     """Python sets ``surefair.audit`` to the folder when it imports ``surefair.audit.result``, for example."""
     folders = [name for name in sf._HOME if importlib.util.find_spec(f"surefair.{name}") is not None]
@@ -117,12 +119,14 @@ def blocked(tmp_path):
     return tmp_path, tmp_path / "surefair" / "__pycache__" / "nowhere"
 
 
+@pytest.mark.slow
 def test_kernels_compile_without_a_writable_cache(blocked):
     source, nowhere = blocked
     places = {"HOME": nowhere, "USERPROFILE": nowhere, "LOCALAPPDATA": nowhere, "NUMBA_CACHE_DIR": nowhere}
     assert run(CALL, source, **places).split() == ["2.718281828", "None"]
 
 
+@pytest.mark.slow
 def test_an_installation_that_is_not_writable_keeps_kernels_in_numba_cache_dir(blocked, tmp_path_factory):
     source, nowhere = blocked
     kept = tmp_path_factory.mktemp("kept")
@@ -132,6 +136,7 @@ def test_an_installation_that_is_not_writable_keeps_kernels_in_numba_cache_dir(b
     assert list(Path(where).glob("*.nbc"))
 
 
+@pytest.mark.slow
 def test_without_a_home_imports_and_help_do_not_warn(blocked):
     source, nowhere = blocked
     assert "Usage:" in run("from surefair.cli import main; main(['--help'])", source, HOME=nowhere)

@@ -119,6 +119,7 @@ def coefficients_of(model):
     return model.coefficients.ravel()
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_changes_nothing(folder, found):
     more = sf.audit(folder, **ASKED, margin=0.2, drop=["number", "weight"], shard_rows=2_000, n_jobs=2)
     assert more.to_dict() == found.to_dict()

@@ -104,7 +104,6 @@ ONE_PASS = "a weight makes a step longer; as with SGDClassifier, one pass is not
         FairClassifier(None, n_replicates=5),
         FairClassifier(None, n_replicates=5, loss="squared_error"),
         FairClassifier(None, n_replicates=5, step_size=DECAY),
-        FairClassifier(None, n_replicates=5, dtype="float32"),
     ],
     expected_failed_checks=lambda clf: {
         "check_sample_weight_equivalence_on_dense_data": ONE_PASS,
@@ -333,6 +332,7 @@ def test_a_stream_in_any_batches_equals_a_fit_on_all_its_rows(criterion, step_si
     assert bits(stream) == bits(train(clf, TRAIN, constraint_set=triple(D_PRIME)))
 
 
+@pytest.mark.slow
 @each_variant
 @given(cuts=any_cuts)
 def test_batches_may_end_anywhere_in_the_rows_that_become_the_constraint_set(criterion, step_size, cuts):

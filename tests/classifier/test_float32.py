@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import surefair as sf
 from surefair import FairClassifier, kernels
@@ -169,3 +170,14 @@ def test_exponential_in_single_precision():
     assert exponential(np.float32(1e6)) == exponential(np.float32(np.inf)) == exponential(np.float32(87.0))
     assert exponential(np.float32(-1e6)) == exponential(np.float32(-np.inf)) == exponential(np.float32(-87.0))
     assert np.isnan(exponential(np.float32(np.nan)))
+
+
+ONE_PASS = "a weight makes a step longer; as with SGDClassifier, one pass is not a pass over repeated or removed rows"
+
+
+@parametrize_with_checks(
+    [FairClassifier(None, n_replicates=5, dtype="float32")],
+    expected_failed_checks=lambda clf: {"check_sample_weight_equivalence_on_dense_data": ONE_PASS},
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)

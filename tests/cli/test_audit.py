@@ -221,7 +221,7 @@ def test_wrong_usage_ends_with_code_2(here, people, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--margin", "0"], "margin must lie strictly between 0 and 1, for example 0.05; received 0.0."),
+        (["--margin", "0"], "between 0 and 1, for example 0.05 for 5 percentage points; received 0.0."),
         (["--margin", "1"], "margin must lie strictly between 0 and 1"),
         (["--margin", "5"], "margin must lie strictly between 0 and 1"),
         (["--margin", "nan"], "margin must lie strictly between 0 and 1"),

@@ -149,6 +149,7 @@ def test_experiments_on_real_data(tmp_path, data_folder, monkeypatch):
     assert {"optimum_gap_evaluation", "optimum_gap_population"} < set(first["numbers"])
 
 
+@pytest.mark.slow
 def test_finished_repetitions_are_not_run_again(tmp_path, monkeypatch):
     assert reproduce(tmp_path, *RUN, "--preset", "paper").exit_code == 0
     before = results(tmp_path)

@@ -189,6 +189,7 @@ def test_unconstrained_squared_error_has_the_textbook_sandwich(weighted):
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.filterwarnings("ignore::surefair.diagnostics.LocalOptima")
 def test_the_covariance_counts_a_row_of_weight_k_as_k_rows(criterion):
@@ -266,6 +267,7 @@ def test_with_a_penalty_the_covariance_of_the_paper_is_as_printed(loss, twice):
 # -- The gap -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", [None, "false_positive_rate"])
 @pytest.mark.parametrize("metric", [name for name in CRITERIA if name not in ("equalized_odds", "false_negative_rate")])
 def test_the_delta_method_and_draws_from_the_limit_law_agree(criterion, metric):

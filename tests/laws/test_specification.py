@@ -33,7 +33,7 @@ def test_step_equals_reference_step(problems, criterion, loss, law, data, assert
 def test_step_equals_reference_step_past_every_edge(problem, criterion, loss, sizes, sparse, assert_close):
     robust = 3 in sizes  # half of the sizes with shortened steps, half with explicit ones
     p = problem(
-        criterion, loss, "exponential", seed=1, D=9, n_rows=2 * FOLD + 90, n_constraint=200,
+        criterion, loss, "exponential", seed=1, D=9, n_rows=FOLD + 90, n_constraint=200,
         n_columns=101 if sizes == (2,) else 5,
         robust=robust, start=True, sizes=sizes, sparse=sparse,
     )  # fmt: skip
@@ -71,6 +71,7 @@ def test_the_trace_past_every_edge(problem, criterion, loss, robust, alpha, tole
 SINGLE = 1e-4  # each row rounds by 6e-8 relative to iterates that may be much larger than their mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["demographic_parity", None])
 @settings(max_examples=15)
 @given(data=st.data())
@@ -86,7 +87,7 @@ def test_single_precision_equals_reference_step_to_its_rounding(problems, name, 
 @pytest.mark.parametrize("tolerance", [0.0, 0.01])
 def test_single_precision_past_every_edge(problem, name, loss, sizes, alpha, tolerance, assert_close):
     p = problem(
-        CRITERIA.get(name), loss, "two_point", seed=1, D=9, n_rows=2 * FOLD + 90, n_constraint=200, n_columns=37,
+        CRITERIA.get(name), loss, "two_point", seed=1, D=9, n_rows=FOLD + 90, n_constraint=200, n_columns=37,
         robust=True, start=True, sizes=sizes, alpha=alpha, tolerance=tolerance, dtype="float32",
     )  # fmt: skip
     expected = replace(p, learner=_double(p.learner)).mean()
@@ -126,6 +127,7 @@ def test_a_weight_is_a_longer_step(problem, criterion, loss):
     assert np.array_equal(heavier.mean(), replace(p, learner=longer).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robust", [False, True], ids=["explicit", "robust"])
 @pytest.mark.parametrize("alpha", [1.0, 5.0])
 def test_step_equals_reference_step_with_a_strong_ridge(problem, criterion, loss, robust, alpha, sparse, assert_close):

@@ -51,6 +51,7 @@ def test_shards_are_bit_identical_on_every_joblib_backend(name):
     assert clf.group_counts_["n"].sum() == N
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 def test_one_shard_is_a_fit_with_the_seed_of_that_shard(name, sparse):

@@ -9,7 +9,7 @@ number of threads and any batch sizes. For the same reason BLAS sums nothing her
 Sections, in this order:
 
     Constants       sizes of tiles and blocks, and the codes of losses and laws
-    Arguments       NamedTuples in which related arguments travel: Batch, SparseBatch, Objective, Faces, Lazy, Record
+    Arguments       NamedTuples in which related arguments travel: Batch, Objective, Faces, Lazy, Running and others
     Compilation     the decorators ``compiled`` and ``inlined``, and what the compiler must know about vectors
     Exponential     exp without branches, in double and in single precision
     Multipliers     Philox, and the weights of rows in replicates
@@ -17,6 +17,7 @@ Sections, in this order:
     Projection      the nearest point of all slabs
     Dual averaging  the learner under slabs: dense rows, then sparse rows
     Penalised SGD   the learner with a penalty: dense rows, then sparse rows
+    Running         the learner of a constraint from the stream
     Trace           sums of squares of rows, for covariances
     Counts          positive decisions of many models
     Threads         columns shared among threads
@@ -63,6 +64,14 @@ UNIFORM = 1
 EXPONENTIAL = 2
 NORMAL = 3
 POISSON = 4
+
+DECISIONS = 0
+LINEAR = 1
+HINGE = 2
+
+FLAT = 0.01  # share of the noise of a slope that is held against it where there is a tolerance
+NARROW = 0.3  # width of the slope that hard decisions follow, relative to the spread of the scores
+SWEEPS = 4  # over the pairs of groups at the end of a block, where a constraint is learnt from the stream
 
 
 # -- Arguments --------------------------------------------------------------------------------------------------------
@@ -116,6 +125,61 @@ class Lazy(NamedTuple):
     scalars: Any  # (2 + 3r, columns), and 1 + D more rows in single precision
     waiting: Any  # (number of rows, D), the rows of a block that is not complete
     gains: Any  # (2 BLOCK, columns)
+
+
+class Entries(NamedTuple):
+    """What rows add to cells; see ``criteria.Entries``."""
+
+    cell: Any  # (n, entries)
+    constant: Any  # (n, entries)
+    sign: Any  # (n, entries)
+    weight: Any  # (n,), relative weights of the rows
+
+
+class Comparing(NamedTuple):
+    """A constraint that is learnt from the stream; see ``RunningConstraint``."""
+
+    kind: int  # code of the surrogate
+    width: float
+    owner: Any  # (C,), the rate of each cell
+    n_rates: int
+    pairs: Any  # (2, J)
+    on: Any  # (1 + blocks, F), which rates are constrained before the first block and after each
+    tolerance: float
+    penalty: float  # 0 for a constraint
+    ridge: Any  # (D,)
+    start: Any  # (D,)
+    offset: float  # rows that count as seen
+    square: float  # mean square of the scores at the start
+
+
+class Running(NamedTuple):
+    """State of a constraint that is learnt from the stream; see ``RunningState``."""
+
+    theta: Any  # (D, columns)
+    total: Any  # (D, columns)
+    sums: Any  # (3 C, columns)
+    slopes: Any  # (C D, columns)
+    steep: Any  # (C D, columns), or no rows
+    push: Any  # (2 J, columns)
+    weight: Any  # (2, columns)
+
+
+class Scratch(NamedTuple):
+    """Room for one tile of columns, beside its part of a ``Running``."""
+
+    point: Any  # (D, T), where tangents are taken
+    w: Any  # (C, T), what the slope of a row in a cell counts
+    spent: Any  # (C, T), what rows took on behalf of the constraint
+    share: Any  # (C, T), derivative of a rate in the mean of a cell
+    offset: Any  # (F, T)
+    slope: Any  # (F D, T)
+    steep: Any  # (F D, T)
+    gram: Any  # (F F, T)
+    rates: Any  # (F, T)
+    noise: Any  # (F, T)
+    rho: Any  # (J, T), multipliers of a block
+    row: Any  # (10, T), what belongs to one row, and last the width of the narrow slope
 
 
 class Record(NamedTuple):
@@ -1797,6 +1861,319 @@ def _pull(
                 pull[pivot, b] -= matrix[row, pivot, b] * pull[row, b]
         for b in range(T):
             pull[pivot, b] /= matrix[pivot, pivot, b]
+
+
+# -- Running ----------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def running_constraint(
+    batch: Any, entries: Any, objective: Any, comparing: Any, first: int, last: int, state: Any
+) -> None:
+    """Train the columns first, …, last - 1 on blocks of DRAWN rows; ``RunningConstraint`` has the specification."""
+    check_codes(objective.loss, objective.law)
+    n, D = batch.X.shape
+    C = len(comparing.owner)
+    F = comparing.n_rates
+    J = comparing.pairs.shape[1]
+    tile = _tile(last - first, TILE)
+    like = batch.X
+    for low in range(first, last, tile):
+        high = min(low + tile, last)
+        T = -(-(high - low) // 8) * 8
+        held = Running(
+            _room(like, D, T), _room(like, D, T), _room(like, 3 * C, T), _room(like, C * D, T),
+            _room(like, len(state.steep), T), _room(like, 2 * J, T), _room(like, 2, T),
+        )  # fmt: skip
+        scratch = Scratch(
+            _room(like, D, T), _room(like, C, T), _room(like, C, T), _room(like, C, T), _room(like, F, T),
+            _room(like, F * D, T), _room(like, F * D, T), _room(like, F * F, T), _room(like, F, T), _room(like, F, T),
+            _room(like, J, T), _room(like, 10, T),
+        )  # fmt: skip
+        for part in range(len(held)):
+            _copy(state[part][:, low:high], held[part])
+        words = _words(objective.law, T)
+        v = np.empty(T)
+        for block in range(-(-n // DRAWN)):
+            begin = block * DRAWN
+            end = min(n, begin + DRAWN)
+            k = batch.first_row + begin
+            draw_words(objective.law, objective.seed, k, low, words)
+            _average(held.total, comparing.start, HEAD_START, 1.0 / (k + HEAD_START), scratch.point)
+            for b in range(T):
+                square = (held.weight[1, b] + HEAD_START * comparing.square) / (held.weight[0, b] + HEAD_START)
+                scratch.row[9, b] = NARROW * np.sqrt(square)
+            _linearise(comparing, held, scratch)
+            _weigh_cells(comparing, comparing.on[block], held, scratch)
+            steps = 0.0
+            for i in range(begin, end):
+                steps += batch.eta[i]
+                draw_moves(objective.law, 1.0, 0.0, words, i - begin, low == 0, v)
+                _take_row(batch, entries, objective.loss, comparing, i, v, held, scratch)
+            _restrain(comparing, objective.alpha, comparing.on[block + 1], steps, held, scratch)
+            gain = min(1.0, 2.0 * (end - begin) / (batch.first_row + end + comparing.offset))
+            _keep(comparing.tolerance, steps, gain, end - begin, held, scratch)
+        for part in range(len(held)):
+            _copy(held[part], state[part][:, low:high])
+
+
+@compiled
+def _take_row(batch: Any, entries: Any, loss: int, comparing: Any, i: int, v: Any, held: Any, scratch: Any) -> None:
+    """Take the step of row i, whose weights in the columns are v, and add its tangents to its cells."""
+    D, T = held.theta.shape
+    C = len(comparing.owner)
+    x = batch.X[i]
+    row = scratch.row
+    score, at, slope, move, bend = row[0], row[1], row[2], row[3], row[4]
+    value, gain, sharp, counted, narrow = row[5], row[6], row[7], row[8], row[9]
+    _scores(x, held.theta, score)
+    _scores(x, scratch.point, at)
+    _derivatives(loss, batch.y[i], score, slope)
+    step = batch.eta[i]
+    damp = batch.stiff[i]
+    weight = entries.weight[i]
+    square = _dot(x, x)
+    for b in range(T):
+        move[b] = step * v[b] / (1.0 + damp * (step * v[b]))
+        counted[b] = weight * v[b]
+    for b in range(T):  # a loop of its own: in a sum the compiler might round a product that is also used elsewhere
+        gain[b] = counted[b] * at[b]
+    for b in range(T):
+        held.weight[0, b] += counted[b]
+        held.weight[1, b] += gain[b] * at[b]
+    for e in range(entries.cell.shape[1]):
+        c = entries.cell[i, e]
+        if c >= 0:
+            _slope(comparing, entries.sign[i, e], score, bend)
+            for b in range(T):
+                slope[b] += scratch.w[c, b] * bend[b]
+                scratch.spent[c, b] += move[b] * scratch.w[c, b]
+            _slope(comparing, entries.sign[i, e], at, bend)
+            _value(comparing, entries.constant[i, e], entries.sign[i, e], at, narrow, bend, value, sharp)
+            for b in range(T):
+                gain[b] = counted[b] * bend[b]
+                value[b] = value[b] - sharp[b] * at[b]
+            for b in range(T):
+                held.sums[c, b] += counted[b]
+                held.sums[C + c, b] += counted[b] * value[b]
+                held.sums[2 * C + c, b] += gain[b] * (bend[b] * square)
+            _add_row(x, gain, held.slopes[c * D : (c + 1) * D])
+            if len(held.steep):
+                for b in range(T):
+                    gain[b] = counted[b] * sharp[b]
+                _add_row(x, gain, held.steep[c * D : (c + 1) * D])
+    for b in range(T):
+        slope[b] *= -move[b]
+    _add_row(x, slope, held.theta)
+
+
+@compiled
+def _add_row(x: Any, gain: Any, out: Any) -> None:
+    """Add x times gain (columns,) to out (D, columns)."""
+    for j in range(len(x)):
+        by = x[j]
+        for b in range(len(gain)):
+            out[j, b] += by * gain[b]
+
+
+@compiled
+def _slope(comparing: Any, sign: float, score: Any, bend: Any) -> None:
+    """Fill bend (columns,) with the wide slope, in the score, of what a row adds to a cell."""
+    if comparing.kind == DECISIONS:
+        scale = 1.0 / comparing.width
+        for b in range(len(score)):
+            p = 1.0 / (1.0 + exponential(-score[b] * scale))
+            bend[b] = sign * p * (1.0 - p) * scale
+    elif comparing.kind == LINEAR:
+        for b in range(len(score)):
+            bend[b] = sign
+    elif comparing.kind == HINGE:
+        for b in range(len(score)):
+            bend[b] = sign if sign * score[b] > 0.0 else 0.0
+    else:
+        raise ValueError("Unknown code of a surrogate. Use a code of kernels.py, or add the code and its branch there.")
+
+
+@compiled
+def _value(
+    comparing: Any, constant: float, sign: float, score: Any, width: Any, bend: Any, value: Any, sharp: Any
+) -> None:
+    """Fill value and sharp (columns,) with what a row adds to a cell, and the slope that it follows."""
+    if comparing.kind == DECISIONS:
+        for b in range(len(score)):
+            p = 1.0 / (1.0 + exponential(-score[b] / width[b]))
+            value[b] = constant + (sign if score[b] > 0.0 else 0.0)
+            sharp[b] = sign * p * (1.0 - p) / width[b]
+    else:
+        for b in range(len(score)):
+            value[b] = bend[b] * score[b]
+            sharp[b] = bend[b]
+
+
+@compiled
+def _linearise(comparing: Any, held: Any, scratch: Any) -> None:
+    """Fill share, offset, slope and steep with the rates as linear functions; ratios are linearised at the point."""
+    D, T = held.theta.shape
+    C = len(comparing.owner)
+    F = comparing.n_rates
+    steep = held.steep if len(held.steep) else held.slopes
+    above, below, inverse = scratch.row[0], scratch.row[1], scratch.row[2]
+    for c in range(F):
+        _inverse(held.sums[c], inverse)
+        for b in range(T):
+            scratch.share[c, b] = 1.0
+            scratch.offset[c, b] = held.sums[C + c, b] * inverse[b]
+        for j in range(c * D, (c + 1) * D):
+            for b in range(T):
+                scratch.slope[j, b] = held.slopes[j, b] * inverse[b]
+                scratch.steep[j, b] = steep[j, b] * inverse[b]
+    for c in range(F, C):
+        rate = comparing.owner[c]
+        _inverse(held.sums[c], inverse)
+        for b in range(T):
+            above[b] = scratch.offset[rate, b]
+            below[b] = held.sums[C + c, b] * inverse[b]
+        for j in range(D):
+            for b in range(T):
+                above[b] += scratch.steep[rate * D + j, b] * scratch.point[j, b]
+                below[b] += steep[c * D + j, b] * inverse[b] * scratch.point[j, b]
+        _inverse(below, scratch.share[rate])
+        for b in range(T):
+            share = scratch.share[rate, b]
+            scratch.share[c, b] = -above[b] * share * share
+            own = held.sums[C + c, b] * inverse[b]
+            scratch.offset[rate, b] = share * (scratch.offset[rate, b] + above[b]) + scratch.share[c, b] * own
+        for j in range(D):
+            at = rate * D + j
+            for b in range(T):
+                own = scratch.share[c, b] * inverse[b]
+                scratch.slope[at, b] = scratch.share[rate, b] * scratch.slope[at, b] + own * held.slopes[c * D + j, b]
+                scratch.steep[at, b] = scratch.share[rate, b] * scratch.steep[at, b] + own * steep[c * D + j, b]
+
+
+@compiled
+def _inverse(numbers: Any, out: Any) -> None:
+    """Fill out (columns,) with 1 over numbers; 0 where these are not positive."""
+    for b in range(len(out)):
+        out[b] = 1.0 / numbers[b] if numbers[b] > 0.0 else 0.0
+
+
+@compiled
+def _weigh_cells(comparing: Any, on: Any, held: Any, scratch: Any) -> None:
+    """Fill w with what the slope of a row in a cell counts: the multipliers of its rate, over the cell's share."""
+    T = held.theta.shape[1]
+    pull = scratch.rates
+    inverse = scratch.row[2]
+    _clear(pull)
+    for p in range(comparing.pairs.shape[1]):
+        one = comparing.pairs[0, p]
+        two = comparing.pairs[1, p]
+        if on[one] and on[two]:
+            for b in range(T):
+                pull[one, b] += held.push[p, b]
+                pull[two, b] -= held.push[p, b]
+    _clear(scratch.spent)
+    for c in range(len(comparing.owner)):
+        rate = comparing.owner[c]
+        _inverse(held.sums[c], inverse)
+        for b in range(T):
+            scratch.w[c, b] = pull[rate, b] * scratch.share[c, b] * held.weight[0, b] * inverse[b]
+
+
+@compiled
+def _restrain(comparing: Any, alpha: float, on: Any, steps: float, held: Any, scratch: Any) -> None:
+    """At the end of a block: return what rows took for the constraint, shrink by the ridge, and find multipliers."""
+    D, T = held.theta.shape
+    C = len(comparing.owner)
+    F = comparing.n_rates
+    inverse = scratch.row[2]
+    for c in range(C):
+        _inverse(held.sums[c], inverse)
+        for j in range(D):
+            for b in range(T):
+                held.theta[j, b] += scratch.spent[c, b] * inverse[b] * held.slopes[c * D + j, b]
+    for j in range(D):
+        left = 1.0 / (1.0 + alpha * comparing.ridge[j] * steps)
+        for b in range(T):
+            held.theta[j, b] *= left
+    _linearise(comparing, held, scratch)
+    _clear(scratch.noise)
+    for c in range(C):
+        _inverse(held.sums[c], inverse)
+        for b in range(T):
+            some = scratch.share[c, b] * inverse[b]
+            scratch.noise[comparing.owner[c], b] += some * some * held.sums[2 * C + c, b]
+    _copy(scratch.offset, scratch.rates)
+    _clear(scratch.gram)
+    for f in range(F):
+        for j in range(D):
+            for b in range(T):
+                scratch.rates[f, b] += scratch.steep[f * D + j, b] * held.theta[j, b]
+        for g in range(F):
+            for j in range(D):
+                for b in range(T):
+                    scratch.gram[f * F + g, b] += scratch.steep[f * D + j, b] * scratch.slope[g * D + j, b]
+    _clear(scratch.rho)
+    for _ in range(SWEEPS):
+        for p in range(comparing.pairs.shape[1]):
+            if on[comparing.pairs[0, p]] and on[comparing.pairs[1, p]]:
+                _settle_pair(comparing, p, steps, held, scratch)
+
+
+@inlined
+def _shrunk(gap: float, size: float, noise: float) -> float:
+    """Return gap / size, less where the size is not large compared with its noise, and 0 where there is no slope."""
+    size = max(size, 0.0)
+    both = size * size + noise * noise
+    return gap * size / both if both > 0.0 else 0.0
+
+
+@compiled
+def _settle_pair(comparing: Any, p: int, steps: float, held: Any, scratch: Any) -> None:
+    """Find the multiplier of one pair of rates with the others as they are."""
+    T = held.theta.shape[1]
+    F = comparing.n_rates
+    one = comparing.pairs[0, p]
+    two = comparing.pairs[1, p]
+    carried = held.push[comparing.pairs.shape[1] + p]
+    rho = scratch.rho[p]
+    change = scratch.row[0]
+    for b in range(T):
+        size = scratch.gram[one * F + one, b] + scratch.gram[two * F + two, b]
+        size = size - scratch.gram[one * F + two, b] - scratch.gram[two * F + one, b]
+        gap = scratch.rates[one, b] - scratch.rates[two, b] + rho[b] * size
+        noise = scratch.noise[one, b] + scratch.noise[two, b]
+        if comparing.tolerance > 0.0:
+            beyond = gap + carried[b] * size
+            beyond = beyond - min(max(beyond, -comparing.tolerance), comparing.tolerance)
+            new = _shrunk(beyond, size, FLAT * noise) - carried[b]
+        elif comparing.penalty > 0.0:
+            new = gap / (max(size, 0.0) + 0.5 / (comparing.penalty * steps))
+        else:
+            new = _shrunk(gap, size, noise)
+        change[b] = new - rho[b]
+        rho[b] = new
+    for f in range(F):
+        for b in range(T):
+            scratch.rates[f, b] -= change[b] * (scratch.gram[f * F + one, b] - scratch.gram[f * F + two, b])
+    D = len(held.theta)
+    for j in range(D):
+        for b in range(T):
+            held.theta[j, b] -= change[b] * (scratch.slope[one * D + j, b] - scratch.slope[two * D + j, b])
+
+
+@compiled
+def _keep(tolerance: float, steps: float, gain: float, n: int, held: Any, scratch: Any) -> None:
+    """Let multipliers follow those of the block, and add the iterates to their sum."""
+    D, T = held.theta.shape
+    J = len(scratch.rho)
+    for p in range(J):
+        for b in range(T):
+            held.push[p, b] += (scratch.rho[p, b] / steps - held.push[p, b]) * gain
+            held.push[J + p, b] += scratch.rho[p, b] if tolerance > 0.0 else 0.0
+    for j in range(D):
+        for b in range(T):
+            held.total[j, b] += n * held.theta[j, b]
 
 
 # -- Trace ------------------------------------------------------------------------------------------------------------

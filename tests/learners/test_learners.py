@@ -5,11 +5,12 @@ import pytest
 from surefair.criteria import Slabs, SoftRatePenalty, SquaredPenalty
 from surefair.learners import LEARNERS, by_form
 from surefair.learners.dual_averaging import DualAveraging
+from surefair.learners.running_constraint import Running
 
 
-def test_every_form_has_a_learner_for_dense_and_for_sparse_rows():
-    forms = (Slabs, SquaredPenalty, SoftRatePenalty)
-    assert set(LEARNERS) == {(form, sparse) for form in forms for sparse in (False, True)}
+def test_every_form_has_a_learner():
+    fixed = {(form, sparse) for form in (Slabs, SquaredPenalty, SoftRatePenalty) for sparse in (False, True)}
+    assert set(LEARNERS) == fixed | {(Running, False)}
 
 
 @pytest.mark.parametrize("sparse", [False, True])

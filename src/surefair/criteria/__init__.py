@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+from surefair.criteria._comparisons import SURROGATES, Comparisons, Entries
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import (
     Form,
@@ -30,7 +31,10 @@ from surefair.names import one_of
 
 __all__ = [
     "CRITERIA",
+    "SURROGATES",
+    "Comparisons",
     "Criterion",
+    "Entries",
     "Form",
     "Members",
     "Penalty",

@@ -70,7 +70,8 @@ LINEAR = 1
 HINGE = 2
 
 FLAT = 0.01  # share of the noise of a slope that is held against it where there is a tolerance
-NARROW = 0.3  # width of the slope that hard decisions follow, relative to the spread of the scores
+NARROW = 1.2  # half width of the slope that hard decisions follow, relative to the spread of the scores
+TAIL = 7.4  # with this tail the wide slope resembles that of a logistic function, without an exponential
 SWEEPS = 4  # over the pairs of groups at the end of a block, where a constraint is learnt from the stream
 
 
@@ -179,7 +180,7 @@ class Scratch(NamedTuple):
     rates: Any  # (F, T)
     noise: Any  # (F, T)
     rho: Any  # (J, T), multipliers of a block
-    row: Any  # (10, T), what belongs to one row, and last the width of the narrow slope
+    row: Any  # (10, T), what belongs to one row, and last the inverse width of the narrow slope
 
 
 class Record(NamedTuple):
@@ -1902,7 +1903,7 @@ def running_constraint(
             _average(held.total, comparing.start, HEAD_START, 1.0 / (k + HEAD_START), scratch.point)
             for b in range(T):
                 square = (held.weight[1, b] + HEAD_START * comparing.square) / (held.weight[0, b] + HEAD_START)
-                scratch.row[9, b] = NARROW * np.sqrt(square)
+                scratch.row[9, b] = 1.0 / (NARROW * np.sqrt(square)) if square > 0.0 else 0.0
             _linearise(comparing, held, scratch)
             _weigh_cells(comparing, comparing.on[block], held, scratch)
             steps = 0.0
@@ -1917,7 +1918,7 @@ def running_constraint(
             _copy(held[part], state[part][:, low:high])
 
 
-@compiled
+@inlined
 def _take_row(batch: Any, entries: Any, loss: int, comparing: Any, i: int, v: Any, held: Any, scratch: Any) -> None:
     """Take the step of row i, whose weights in the columns are v, and add its tangents to its cells."""
     D, T = held.theta.shape
@@ -1976,14 +1977,15 @@ def _add_row(x: Any, gain: Any, out: Any) -> None:
             out[j, b] += by * gain[b]
 
 
-@compiled
+@inlined
 def _slope(comparing: Any, sign: float, score: Any, bend: Any) -> None:
     """Fill bend (columns,) with the wide slope, in the score, of what a row adds to a cell."""
     if comparing.kind == DECISIONS:
-        scale = 1.0 / comparing.width
+        scale = 1.0 / (TAIL * comparing.width * comparing.width)
+        top = 0.25 * sign / comparing.width
         for b in range(len(score)):
-            p = 1.0 / (1.0 + exponential(-score[b] * scale))
-            bend[b] = sign * p * (1.0 - p) * scale
+            tail = 1.0 + score[b] * score[b] * scale
+            bend[b] = top / (tail * tail)
     elif comparing.kind == LINEAR:
         for b in range(len(score)):
             bend[b] = sign
@@ -1994,16 +1996,16 @@ def _slope(comparing: Any, sign: float, score: Any, bend: Any) -> None:
         raise ValueError("Unknown code of a surrogate. Use a code of kernels.py, or add the code and its branch there.")
 
 
-@compiled
+@inlined
 def _value(
     comparing: Any, constant: float, sign: float, score: Any, width: Any, bend: Any, value: Any, sharp: Any
 ) -> None:
     """Fill value and sharp (columns,) with what a row adds to a cell, and the slope that it follows."""
     if comparing.kind == DECISIONS:
         for b in range(len(score)):
-            p = 1.0 / (1.0 + exponential(-score[b] / width[b]))
+            scaled = score[b] * width[b]
             value[b] = constant + (sign if score[b] > 0.0 else 0.0)
-            sharp[b] = sign * p * (1.0 - p) / width[b]
+            sharp[b] = 0.75 * sign * width[b] * max(1.0 - scaled * scaled, 0.0)
     else:
         for b in range(len(score)):
             value[b] = bend[b] * score[b]

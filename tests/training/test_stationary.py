@@ -12,11 +12,11 @@ from surefair.training.stationary import Stationarity
 
 rng = np.random.default_rng(0)
 N = 3_000
-X = np.column_stack([rng.normal(size=(N, 2)), np.ones(N)])
+X = np.column_stack([rng.normal(size=(N, 3)), np.ones(N)])
 GROUP = (X[:, 0] + rng.normal(size=N) > 0.0).astype(np.int64)[:, None]
-THREE = GROUP + rng.integers(2, size=(N, 1))
-Y = np.where(X[:, 0] + 0.8 * X[:, 1] + rng.logistic(size=N) > 0.0, 1.0, -1.0)
-RIDGE = np.array([1.0, 1.0, 0.0])
+THREE = np.where(X[:, 2] + rng.normal(size=N) > 1.0, 2, GROUP[:, 0])[:, None]
+Y = np.where(X[:, 0] + 0.8 * X[:, 1] + 0.5 * X[:, 2] + rng.logistic(size=N) > 0.0, 1.0, -1.0)
+RIDGE = np.array([1.0, 1.0, 1.0, 0.0])
 
 
 def conditions(criterion="demographic_parity", surrogate="decisions", loss="log_loss", group=GROUP, width=1.0):
@@ -42,7 +42,7 @@ def test_parity_of_scores_is_the_optimum_that_a_general_optimiser_finds(loss, to
     bounds = [{"type": "ineq", "fun": lambda theta, s=s: tolerance - s * (apart @ theta)} for s in (1.0, -1.0)]
     if tolerance == 0.0:
         bounds = [{"type": "eq", "fun": lambda theta: apart @ theta}]
-    expected = minimize(objective, np.zeros(3), constraints=bounds, method="SLSQP", options={"ftol": 1e-14})
+    expected = minimize(objective, np.zeros(4), constraints=bounds, method="SLSQP", options={"ftol": 1e-14})
     assert found.reached
     np.testing.assert_allclose(found.theta, expected.x, atol=1e-5)
 
@@ -78,12 +78,12 @@ def test_a_penalty_grows_into_a_constraint():
 
 def test_the_curvature_is_the_derivative_of_the_conditions():
     problem = conditions()
-    theta = np.array([0.4, 0.7, -0.1])
+    theta = np.array([0.4, 0.7, 0.2, -0.1])
     push = np.array([0.6])
 
     def slope(theta):
-        soft = problem.rates(theta, problem.width)[1]
+        soft = problem.rates(theta)[1]
         return problem.slope_of_loss(theta) + 0.6 * (soft[0] - soft[1])
 
-    numeric = np.stack([(slope(theta + 1e-5 * e) - slope(theta - 1e-5 * e)) / 2e-5 for e in np.eye(3)], axis=1)
+    numeric = np.stack([(slope(theta + 1e-5 * e) - slope(theta - 1e-5 * e)) / 2e-5 for e in np.eye(4)], axis=1)
     np.testing.assert_allclose(problem.curvature(theta, push), numeric, atol=1e-6)

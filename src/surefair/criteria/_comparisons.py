@@ -6,7 +6,7 @@ a row adds its own value to the cells of its groups. A rate that conditions on t
 
 Two surrogates for "positive" and "negative" are known:
 
-    decisions   1{m > 0} and 1{m ≤ 0}, with the slope of a logistic function of m / width
+    decisions   1{m > 0} and 1{m ≤ 0}, with a bell curve of m / width for slope
     scores      max(0, m) and max(0, -m), the paper's; for demographic parity m itself
 
 With ``decisions`` a tolerance bounds the gap of decisions itself, because values are hard; slopes are soft, because a

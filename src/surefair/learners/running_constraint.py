@@ -8,8 +8,8 @@ weight:
     n_g, a_g, T_g, G_g ← … + ωV (1, φ(m) - ψ(m) m, ψ(m) x, φ'(m) x)    at m = xᵀ(S + 100 start) / (k + 100)
 
 S is the sum of the iterates so far, so tangents are taken at each replicate's own average. The value φ of a decision is
-hard, and two slopes stand for its derivative: ψ, of a logistic function that is narrow compared with the spread of the
-scores, follows the value closely; φ', of a wide one, gives the direction in which to move. A narrow slope as direction
+hard, and two bell curves stand for its derivative: ψ, as narrow as the spread of the scores allows, follows the value;
+φ', a wide one, gives the direction in which to move. A narrow slope as direction
 would have many local optima; a wide one as tangent would let errors of the start decay slower than the root of the
 number of rows. With scores in place of decisions both are the same. At the end of a block the cells give the rates as
 linear functions, f(θ) = (a_g + T_gᵀθ) / n_g, with directions G_g / n_g; or as ratios of two of them, linearised at the
@@ -38,7 +38,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from surefair import kernels
 from surefair.criteria import Comparisons, Entries
@@ -299,9 +298,10 @@ class RunningConstraint:
         return np.asarray((state.total + HEAD_START * self.settings.start[:, None]) / (state.k + HEAD_START))
 
     def _narrow(self, state: RunningState) -> FloatArray:
-        """Width of the slope that values follow, (R,): a share of the spread of the scores so far."""
+        """Inverse width of the slope that values follow, (R,), which grows with the spread of the scores so far."""
         weight, squares = state.weight
-        return np.asarray(NARROW * np.sqrt((squares + HEAD_START * self.form.square) / (weight + HEAD_START)))
+        width = NARROW * np.sqrt((squares + HEAD_START * self.form.square) / (weight + HEAD_START))
+        return 1.0 / np.where(width > 0.0, width, np.inf)
 
     def _corrected(self, state: RunningState) -> FloatArray:
         """Averages, moved to the constraint that all rows show."""
@@ -397,7 +397,8 @@ def surrogate(
         slope = np.where(sign * score > 0.0, sign, 0.0)
         return np.asarray(slope * score), slope, slope
     value = np.where(score > 0.0, constant + sign, constant)
-    wide, sharp = (sign * expit(score / width) * expit(-score / width) / width for width in (form.width, narrow))
+    wide = 0.25 * sign / form.width / (1.0 + score**2 / (kernels.TAIL * form.width**2)) ** 2
+    sharp = 0.75 * sign * narrow * np.maximum(1.0 - (score * narrow) ** 2, 0.0)
     return value, np.asarray(wide), np.asarray(sharp)
 
 

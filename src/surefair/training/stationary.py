@@ -80,11 +80,14 @@ class Stationarity:
         bend = self.weight * self.loss.curvature(self.X @ theta, self.y)
         return np.asarray((self.X.T * bend) @ self.X / len(self.y) + np.diag(self.alpha * self.ridge + 1e-12))
 
-    def rates(self, theta: FloatArray, width: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Rates (F,), their gradients (F, D), and the curvature (n, entries) that each row adds to its rate."""
+    def rates(self, theta: FloatArray, narrow: float | None = None) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Rates (F,), their directions (F, D), and the curvature (n, entries) that each row adds to its rate.
+
+        With a ``narrow`` width decisions are smoothed, and their slopes are those of the smoothed values.
+        """
         c = self.comparisons
         F = c.n_rates
-        value, slope, bend = surrogate(c.kind, self.entries, (self.X @ theta)[:, None], width)
+        value, slope, bend = surrogate(c.kind, self.entries, (self.X @ theta)[:, None], self.width, narrow)
         inverse = 1.0 / np.maximum(self._sum(np.ones_like(value))[:, 0], 1e-300)
         mean = self._sum(value)[:, 0] * inverse
         gradient = self._sum(slope, self.X) * inverse[:, None]
@@ -112,7 +115,7 @@ class Stationarity:
     def curvature(self, theta: FloatArray, push: FloatArray) -> FloatArray:
         """Hessian of the Lagrangian; ratios count as if their denominators were straight."""
         pull = _by_rate(self.comparisons, push)
-        bend = self.rates(theta, self.width)[2]
+        bend = self.rates(theta)[2]
         cell = self.entries.cell
         by_row = np.sum(np.where(cell >= 0, pull[self.comparisons.owner][cell] * bend, 0.0), axis=1)
         return np.asarray(self.curvature_of_loss(theta) + (self.X.T * by_row) @ self.X)
@@ -164,7 +167,7 @@ class Stationarity:
         pairs = self.comparisons.pairs[held]
         best = np.inf
         for _ in range(NEWTON):
-            _, soft, _ = self.rates(theta, self.width)
+            _, soft, _ = self.rates(theta)
             values, hard, _ = self.rates(theta, self._narrow(theta))
             across = soft[pairs[:, 0]] - soft[pairs[:, 1]]
             true = hard[pairs[:, 0]] - hard[pairs[:, 1]]
@@ -197,7 +200,7 @@ class Stationarity:
 
 
 def surrogate(
-    kind: int, entries: Entries, score: FloatArray, width: float
+    kind: int, entries: Entries, score: FloatArray, width: float, narrow: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Value, slope and curvature, in the score (n, 1), of what rows add to their cells; shape (n, entries) each."""
     sign = entries.sign
@@ -206,8 +209,12 @@ def surrogate(
     if kind == kernels.HINGE:
         side = sign * (sign * score > 0.0)
         return side * score, side, 0.0 * side
-    p = expit(score / width)
-    return entries.constant + sign * p, sign * p * (1.0 - p) / width, sign * p * (1.0 - p) * (1.0 - 2.0 * p) / width**2
+    if narrow is not None:
+        p = expit(score / narrow)
+        return entries.constant + sign * p, sign * p * (1.0 - p) / narrow, 0.0 * sign * score
+    tail = 1.0 + score**2 / (kernels.TAIL * width**2)
+    slope = 0.25 * sign / width / tail**2
+    return entries.constant + sign * (score > 0.0), slope, -4.0 * slope * score / (kernels.TAIL * width**2 * tail)
 
 
 def _by_rate(c: Comparisons, push: FloatArray) -> FloatArray:

@@ -30,6 +30,7 @@ def test_step_equals_reference_step(problems, criterion, loss, law, data, assert
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(2,), (2, 3)], ids=str)
 def test_step_equals_reference_step_past_every_edge(problem, criterion, loss, sizes, sparse, assert_close):
     robust = 3 in sizes  # half of the sizes with shortened steps, half with explicit ones
     p = problem(

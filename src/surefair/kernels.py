@@ -1937,7 +1937,7 @@ def _take_row(batch: Any, entries: Any, loss: int, comparing: Any, i: int, v: An
     for b in range(T):
         move[b] = step * v[b] / (1.0 + damp * (step * v[b]))
         counted[b] = weight * v[b]
-    for b in range(T):  # a loop of its own: in a sum the compiler might round a product that is also used elsewhere
+    for b in range(T):  # a separate loop: the compiler may round a product differently if a sum uses it too
         gain[b] = counted[b] * at[b]
     for b in range(T):
         held.weight[0, b] += counted[b]

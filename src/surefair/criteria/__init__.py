@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from surefair.criteria._comparisons import SURROGATES, Comparisons, Entries
+from surefair.criteria._comparisons import SURROGATES, Comparisons, Entries, wide_slope
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import (
     Form,
@@ -48,6 +48,7 @@ __all__ = [
     "kinked",
     "linearise",
     "on_grid",
+    "wide_slope",
 ]
 
 

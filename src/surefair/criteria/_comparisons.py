@@ -25,9 +25,7 @@ from numpy.typing import NDArray
 from surefair import kernels
 from surefair.criteria._criterion import Cells, Criterion, Rate
 from surefair.criteria._forms import Slabs
-from surefair.rows import FloatArray
-
-IntArray = NDArray[np.int64]
+from surefair.rows import FloatArray, IntArray
 
 SURROGATES = ("decisions", "scores")
 
@@ -111,6 +109,13 @@ class Comparisons:
                 first += size
         return np.array(found, dtype=np.int64).reshape(-1, 2)
 
+    def by_rate(self, push: FloatArray) -> FloatArray:
+        """Sum the multipliers of pairs (J, …) by rate, with their signs; shape (F, …)."""
+        pull = np.zeros((self.n_rates, *push.shape[1:]))
+        np.add.at(pull, self.pairs[:, 0], push)
+        np.subtract.at(pull, self.pairs[:, 1], push)
+        return pull
+
     def entries(self, y: FloatArray, group: IntArray) -> Entries:
         """Return what rows with these labels ±1 and group codes (n, columns) add; -1 is no known group."""
         truth = (y > 0.0).astype(np.int64)
@@ -147,6 +152,11 @@ class Comparisons:
         positive = np.array([(truth, 1) in cells for truth in (0, 1)], dtype=np.float64)
         negative = np.array([(truth, 0) in cells for truth in (0, 1)], dtype=np.float64)
         return negative if self.kind == kernels.DECISIONS else np.zeros(2), positive - negative
+
+
+def wide_slope(score: FloatArray, width: float) -> FloatArray:
+    """Slope of a decision that says where to move: a bell curve much like the derivative of a logistic function."""
+    return np.asarray(0.25 / width / (1.0 + score**2 / (kernels.TAIL * width**2)) ** 2)
 
 
 def _on_decisions(rate: Rate) -> bool:

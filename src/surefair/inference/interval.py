@@ -67,7 +67,7 @@ class Interval:
         Rows trained on; 0 for predictions of a model that surefair did not train.
     spread_training, spread_evaluation : float
         Standard deviations of the gap from training alone and from the evaluation rows alone; 0 where the interval
-        does not cover that source, and in "total" where training noise cannot be told apart from evaluation noise.
+        does not cover that source, and in "total" where training noise cannot be separated from evaluation noise.
     reason : str
         Why the interval is the whole range, or open on one side; empty if it is neither.
     sentence : str

@@ -9,11 +9,11 @@ weight:
 
 S is the sum of the iterates so far, so tangents are taken at each replicate's own average. The value φ of a decision is
 hard, and two bell curves stand for its derivative: ψ, as narrow as the spread of the scores allows, follows the value;
-φ', a wide one, gives the direction in which to move. A narrow slope as direction
-would have many local optima; a wide one as tangent would let errors of the start decay slower than the root of the
-number of rows. With scores in place of decisions both are the same. At the end of a block the cells give the rates as
-linear functions, f(θ) = (a_g + T_gᵀθ) / n_g, with directions G_g / n_g; or as ratios of two of them, linearised at the
-same point. Then
+φ', a wide one, gives the direction in which to move. A narrow slope as direction would have many local optima; a wide
+one as tangent would let errors of the start decay slowly. With scores in place of decisions both are the same.
+
+At the end of a block the cells give the rates as linear functions, f(θ) = (a_g + T_gᵀθ) / n_g, with directions
+G_g / n_g; or as ratios of two of them, linearised at the same point. Then
 
 1. θ gets back the mean of what rows took for the constraint, Σ ηωV w_g G_g / n_g, so that only its noise is left;
 2. the ridge shrinks θ: θ_j ← θ_j / (1 + κ r_j Ση);
@@ -40,11 +40,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair import kernels
-from surefair.criteria import Comparisons, Entries
+from surefair.criteria import Comparisons, Entries, wide_slope
 from surefair.learners._settings import Settings
-from surefair.rows import FloatArray
-
-IntArray = NDArray[np.int64]
+from surefair.rows import FloatArray, IntArray
 
 BLOCK = kernels.DRAWN
 HEAD_START = kernels.HEAD_START
@@ -59,8 +57,8 @@ class Running(NamedTuple):
     """A constraint that is learnt from the stream: what is compared, and the geometry of the coordinates."""
 
     comparisons: Comparisons
-    width: float  # of soft decisions, in units of the score
-    curvature: FloatArray  # Hessian of the Lagrangian, (D, D) or its diagonal (D,)
+    width: float  # of the wide slope of decisions, in units of the score
+    curvature: FloatArray  # Hessian of the Lagrangian, (D, D)
     ridge: FloatArray  # r, (D,): the ridge is κ Σ r_j θ_j² / 2
     push: FloatArray  # λ at the start, (pairs,)
     square: float  # mean square of the scores at the start
@@ -214,10 +212,7 @@ class RunningConstraint:
         steep = state.steep.reshape(c.n_cells, D, R).copy() if self._two_slopes else slopes
         narrow = self._narrow(state)
         push, carried = np.split(state.push, 2)
-        pull = np.zeros((c.n_rates, R))  # Σ ± λ of each rate
-        both = before[c.pairs].all(axis=1)[:, None]
-        np.add.at(pull, c.pairs[:, 0], both * push)
-        np.subtract.at(pull, c.pairs[:, 1], both * push)
+        pull = c.by_rate(push * np.all(before[c.pairs], axis=1, keepdims=True))
         rates = linearise(c, counts, offsets, slopes, steep, point)
         w = pull[c.owner] * rates.share * state.weight[0] / np.where(counts > 0.0, counts, np.inf)
         spent = np.zeros_like(counts)
@@ -397,7 +392,7 @@ def surrogate(
         slope = np.where(sign * score > 0.0, sign, 0.0)
         return np.asarray(slope * score), slope, slope
     value = np.where(score > 0.0, constant + sign, constant)
-    wide = 0.25 * sign / form.width / (1.0 + score**2 / (kernels.TAIL * form.width**2)) ** 2
+    wide = sign * wide_slope(score, form.width)
     sharp = 0.75 * sign * narrow * np.maximum(1.0 - (score * narrow) ** 2, 0.0)
     return value, np.asarray(wide), np.asarray(sharp)
 

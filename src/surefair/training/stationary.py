@@ -7,7 +7,7 @@ it is the θ with multipliers λ for which
 
 Under the surrogate "scores" this is the optimum of a constrained problem. Under "decisions" values are hard and slopes
 are soft, so it is a stationary point that the learner shares, not a minimum. Hard values are smoothed a little here, by
-a logistic function much narrower than that of the slopes, so that Newton's method applies.
+a narrow logistic function, so that Newton's method applies.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from scipy.sparse import csr_matrix
 from scipy.special import expit
 
 from surefair import kernels
-from surefair.criteria import Comparisons, Entries
+from surefair.criteria import Comparisons, Entries, wide_slope
 from surefair.losses import Loss
 from surefair.rows import FloatArray
 
-NARROW = 0.05  # width of smoothed hard decisions, in standard deviations of the score
+SMOOTH = 0.05  # width of smoothed decisions, relative to the spread of the scores
 FLOOR = 0.1  # least curvature of the Lagrangian, relative to that of the loss
 RESIDUAL = 1e-9  # size of a residual that counts as 0
 STAGES = 5  # in which the tolerance comes down from the gap of the free optimum
-NEWTON = 60  # steps of Newton's method in the last stage, at most
+NEWTON = 60  # steps of Newton's method in each stage, at most
+TRUE = 0.3  # least share of the directions' slope that that of the values must have to be used
 ROUNDS = 20  # changes of the set of pairs at the tolerance, at most
 
 
@@ -54,7 +55,7 @@ class Stationarity:
         r of the ridge κ Σ r_j θ_j² / 2.
     comparisons : Comparisons
     width : float
-        Width of soft decisions.
+        Width of the slope of decisions.
     X, y, weight : ndarray
         Rows; weights have mean 1.
     entries : Entries
@@ -114,7 +115,7 @@ class Stationarity:
 
     def curvature(self, theta: FloatArray, push: FloatArray) -> FloatArray:
         """Hessian of the Lagrangian; ratios count as if their denominators were straight."""
-        pull = _by_rate(self.comparisons, push)
+        pull = self.comparisons.by_rate(push)
         bend = self.rates(theta)[2]
         cell = self.entries.cell
         by_row = np.sum(np.where(cell >= 0, pull[self.comparisons.owner][cell] * bend, 0.0), axis=1)
@@ -149,6 +150,8 @@ class Stationarity:
                 break
             push = np.where(np.isin(np.arange(J), new), push, 0.0)
             held = new.astype(np.int64)
+        else:
+            reached = False
         return Stationary(theta, push, reached)
 
     def _gaps(self, theta: FloatArray) -> FloatArray:
@@ -157,8 +160,9 @@ class Stationarity:
         return np.asarray(found[self.comparisons.pairs[:, 0]] - found[self.comparisons.pairs[:, 1]])
 
     def _narrow(self, theta: FloatArray) -> float:
+        """Width of smoothed decisions."""
         spread = np.sqrt(np.average((self.X @ theta) ** 2, weights=self.weight))
-        return max(NARROW * float(spread), 1e-9)
+        return max(SMOOTH * float(spread), 1e-9)
 
     def _newton(
         self, theta: FloatArray, push: FloatArray, held: NDArray[np.int64], goal: FloatArray, give: float = 0.0
@@ -178,17 +182,16 @@ class Stationarity:
                 return Stationary(theta, push, True)
             root = np.linalg.cholesky(self.curvature_of_loss(theta))
             inner = np.linalg.solve(root, np.linalg.solve(root, self.curvature(theta, push)).T)
-            values_, directions = np.linalg.eigh((inner + inner.T) / 2.0)
+            bends, directions = np.linalg.eigh((inner + inner.T) / 2.0)
             basis = np.linalg.solve(root.T, directions)
-            inverse = (basis / np.maximum(values_, FLOOR)) @ basis.T
+            inverse = (basis / np.maximum(bends, FLOOR)) @ basis.T
             along = inverse @ across.T
             matrix = across @ along + give * np.eye(len(held))
             steep = true @ along + give * np.eye(len(held))
-            if len(held) and np.linalg.eigvals(np.linalg.pinv(matrix) @ steep).real.min() > 0.3:
-                matrix, across_ = steep, true
-            else:
-                across_ = across
-            more = np.linalg.pinv(matrix, rcond=1e-9) @ (off - across_ @ (inverse @ left))
+            if np.linalg.eigvals(np.linalg.pinv(matrix) @ steep).real.min(initial=1.0) > TRUE:
+                matrix = steep
+                across = true
+            more = np.linalg.pinv(matrix, rcond=1e-9) @ (off - across @ (inverse @ left))
             step = -inverse @ left - along @ more
             length = np.sqrt(np.average((self.X @ step) ** 2, weights=self.weight))
             share = min(1.0, 0.5 / max(length, 1e-12)) * (1.0 if size < 0.9 * best else 0.5)
@@ -213,13 +216,5 @@ def surrogate(
         p = expit(score / narrow)
         return entries.constant + sign * p, sign * p * (1.0 - p) / narrow, 0.0 * sign * score
     tail = 1.0 + score**2 / (kernels.TAIL * width**2)
-    slope = 0.25 * sign / width / tail**2
+    slope = sign * wide_slope(score, width)
     return entries.constant + sign * (score > 0.0), slope, -4.0 * slope * score / (kernels.TAIL * width**2 * tail)
-
-
-def _by_rate(c: Comparisons, push: FloatArray) -> FloatArray:
-    """Sum of the multipliers of pairs for each rate, with their signs."""
-    pull = np.zeros(c.n_rates)
-    np.add.at(pull, c.pairs[:, 0], push)
-    np.subtract.at(pull, c.pairs[:, 1], push)
-    return pull

@@ -25,17 +25,17 @@ data: .venv/installed  ## download the data files into the folder SUREFAIR_DATA,
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n 2 --dist loadfile --ignore=tests/engines
 
-test: lint  ## lint, check types and imports, run tests and doctests; about six minutes
+test: lint  ## lint, check types and imports, run tests and doctests; six to eight minutes
 	$(PYTEST) $(PARALLEL) -m "not slow"
 
-test-slow: .venv/installed  ## run the slow tests: killed processes, Chromium, coverage; about four minutes
+test-slow: .venv/installed  ## run the slow tests: killed processes, Chromium, coverage; about eight minutes
 	$(PYTEST) $(PARALLEL) -m slow
 
 .venv/engines: .venv/installed
 	$(BIN)/python -m pip install --quiet --editable ".[dask,ray,spark]"
 	touch $@
 
-test-distributed: .venv/engines  ## test Dask, Ray and Spark (needs Java 17) on local clusters; about three minutes
+test-distributed: .venv/engines  ## test Dask, Ray and Spark (needs Java 17) on local clusters; about four minutes
 	$(PYTEST) tests/engines
 
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d " ")

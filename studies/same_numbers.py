@@ -532,7 +532,7 @@ def _() -> Record:
 
 
 def saved(stops: Sequence[int], trace: bool = True, rows: dict[str, Any] | None = None, **params: Any) -> Record:
-    """Save a classifier in the middle of a stream, load it and go on with what was loaded."""
+    """Save a classifier in the middle of a stream, load it, and continue with what was loaded."""
     train, test = draw(TRAINING_ROWS, 1, **(rows or {})), draw(EVALUATION_ROWS, 2, **(rows or {}))
     clf, record = classifier(**params), dict[str, NDArray[np.float64]]()
     with tempfile.TemporaryDirectory() as folder:
@@ -702,8 +702,8 @@ def _() -> Record:
 def _() -> Record:
     found, record = decided(weighted=True), dict[str, NDArray[np.float64]]()
     for threshold in (0.3, 0.5, 0.62):
-        told = predicted(found, ("demographic_parity", "equalized_odds"), y_pred=found.score, threshold=threshold)
-        record |= under(str(threshold), told)
+        intervals = predicted(found, ("demographic_parity", "equalized_odds"), y_pred=found.score, threshold=threshold)
+        record |= under(str(threshold), intervals)
     return record
 
 
@@ -1070,7 +1070,7 @@ def compare(old_path: Path, new_path: Path, only: str, tolerance: float) -> int:
     print(f"\n{'configuration':{width}}  {'arrays':>6}  {'numbers':>7}  result")
     for name, one in verdicts.items():
         mark = "  << DIFFERENT" if one.differs(tolerance) else ""
-        print(f"{name:{width}}  {one.arrays:6,}  {one.numbers:7,}  {told(one)}{mark}")
+        print(f"{name:{width}}  {one.arrays:6,}  {one.numbers:7,}  {described(one)}{mark}")
     return conclude(verdicts, tolerance)
 
 
@@ -1126,7 +1126,7 @@ def relative_difference(a: NDArray[np.float64], b: NDArray[np.float64]) -> float
     return float(apart.max(initial=0.0))
 
 
-def told(one: Verdict) -> str:
+def described(one: Verdict) -> str:
     """The result of a comparison in words."""
     more = f"; {one.added} more in the new file" if one.added else ""
     if one.same_bits:

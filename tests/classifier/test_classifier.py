@@ -114,6 +114,11 @@ def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
+def test_the_default_metric_is_the_criterion_of_the_fit_whatever_the_parameters_are_now():
+    clf = train(make("error_rate"), TRAIN).set_params(criterion="demographic_parity")
+    assert clf.fairness_interval(TEST.X, TEST.y, sensitive_features=TEST.group).metric == "error_rate"
+
+
 def test_a_clone_has_the_parameters_and_is_not_fitted():
     clf = train(make("error_rate", step_size=DECAY, penalty=3.0, tolerance=0.1), TRAIN)
     twin = clone(clf)

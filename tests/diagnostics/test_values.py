@@ -293,6 +293,24 @@ def test_equal_diagnostics_are_issued_once():
     assert [warning.message for warning in caught] == [one, other]
 
 
+def test_a_diagnostic_that_is_raised_leaves_no_trace_in_the_one_that_is_kept():
+    one = sf.diagnostics.TooFewReplicates("Few.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(sf.diagnostics.TooFewReplicates) as raised:
+                issue([one])
+            assert raised.value is not one
+    assert one.__traceback__ is None
+
+
+def test_displays_issue_diagnostics_at_the_line_of_the_caller():
+    rows = DI(seed=0).sample(400)
+    clf = sf.FairClassifier(n_replicates=10, random_state=0)
+    issued(lambda: clf.fit(rows.X, rows.y, sensitive_features=rows.sensitive))
+    assert "TooFewReplicates" in here(lambda: sf.plotting.CoefficientDisplay.from_estimator(clf))
+
+
 def test_training_and_asking_issue_diagnostics_once_at_the_line_of_the_caller():
     rows = DI(seed=0).sample(200)
     X, y, z = np.asarray(rows.X), np.asarray(rows.y), np.asarray(rows.sensitive)

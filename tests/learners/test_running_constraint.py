@@ -48,7 +48,7 @@ def stepped(learner, data, n_columns=5, sizes=(1000,), **more):
     while low < len(y):
         for size in sizes:
             part = slice(low, low + size)
-            state = learner.step(state, X[part], y[part], group[part], weight[part], **more)
+            state = learner.step(state, X[part], y[part], weight[part], group=group[part], **more)
             low += size
     return state
 
@@ -57,7 +57,7 @@ def referenced(learner, data, n_columns=5):
     """State after the rows by the specification."""
     state = learner.init(n_columns)
     for x, y, group, weight in zip(*data, strict=True):
-        state = learner.reference_step(state, x, y, group, weight)
+        state = learner.reference_step(state, x, y, weight, group)
     return state
 
 

@@ -30,7 +30,7 @@ def fit(problem, data, n_columns, seed, n_warm_up=1_000):
     begun, W = warm_up(
         problem, *(part[:n_warm_up] for part in data), np.ones(n_warm_up), Multipliers("two_point", seed)
     )
-    return W @ begun.mean(begun.step(begun.init(n_columns), X @ W, y, group))
+    return W @ begun.mean(begun.step(begun.init(n_columns), X @ W, y, group=group))
 
 
 def gaps(theta, X, group):

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from surefair.criteria import Form
 from surefair.learners._settings import Settings
-from surefair.rows import FloatArray
+from surefair.rows import FloatArray, IntArray
 
 __all__ = ["LEARNERS", "Learner", "Settings", "by_form", "learner_for"]
 
@@ -32,15 +32,18 @@ class Learner(Protocol[S]):
 
     def step(
         self, state: S, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
-        reuse: bool = False, columns: tuple[int, int] | None = None,
+        reuse: bool = False, columns: tuple[int, int] | None = None, group: IntArray | None = None,
     ) -> S:  # fmt: skip
         """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights (n,).
 
+        Group codes (n, columns) are for learners whose constraint is learnt from the rows; others do not look at them.
         With ``reuse`` the new state may overwrite the arrays of the old one. With ``columns`` (first, last) only these
         columns move, and the others stay as they are; first is a multiple of 32.
         """
 
-    def reference_step(self, state: S, x: FloatArray, y: float, weight: float = 1.0) -> S:
+    def reference_step(
+        self, state: S, x: FloatArray, y: float, weight: float = 1.0, group: IntArray | None = None
+    ) -> S:
         """State after one row, in plain NumPy."""
 
     def mean(self, state: S) -> FloatArray:

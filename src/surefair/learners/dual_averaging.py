@@ -37,7 +37,7 @@ from surefair.criteria import Slabs
 from surefair.kernels import Faces
 from surefair.learners import trace as traces
 from surefair.learners._settings import Settings, own
-from surefair.rows import FloatArray, is_sparse
+from surefair.rows import FloatArray, IntArray, is_sparse
 
 FEATURES = 2**10  # features whose sums are computed together, in the cache
 PARALLEL = 1e-7  # two slabs count as parallel if the sine of their angle is smaller
@@ -147,7 +147,7 @@ class DualAveraging:
 
     def step(
         self, state: DualState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
-        reuse: bool = False, columns: tuple[int, int] | None = None,
+        reuse: bool = False, columns: tuple[int, int] | None = None, group: IntArray | None = None,
     ) -> DualState:  # fmt: skip
         """State after the rows X (n, D), dense or sparse, with labels y = ±1 and relative weights."""
         s = self.settings
@@ -173,7 +173,9 @@ class DualAveraging:
         waiting = last[len(last) - p :, None]
         return DualState(k, w, U, scalars, waiting, gains[: 2 * p], trace)
 
-    def reference_step(self, state: DualState, x: FloatArray, y: float, weight: float = 1.0) -> DualState:
+    def reference_step(
+        self, state: DualState, x: FloatArray, y: float, weight: float = 1.0, group: IntArray | None = None
+    ) -> DualState:
         """State after one row, in plain NumPy: the specification of ``step``."""
         s = self.settings
         k = state.k + 1

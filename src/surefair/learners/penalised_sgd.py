@@ -32,7 +32,7 @@ from surefair import kernels
 from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, linearise, on_grid
 from surefair.learners import trace as traces
 from surefair.learners._settings import Settings, own
-from surefair.rows import FloatArray
+from surefair.rows import FloatArray, IntArray
 
 
 class SGDState(NamedTuple):
@@ -81,7 +81,7 @@ class PenalisedSGD:
 
     def step(
         self, state: SGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
-        reuse: bool = False, columns: tuple[int, int] | None = None,
+        reuse: bool = False, columns: tuple[int, int] | None = None, group: IntArray | None = None,
     ) -> SGDState:  # fmt: skip
         """State after the rows X (n, D) with labels y = ±1 and relative weights."""
         s = self.settings
@@ -96,7 +96,9 @@ class PenalisedSGD:
         traces.add(trace, s.loss, batch.X, y, weight, *room, state.k)
         return SGDState(state.k + len(y), theta, total, trace)
 
-    def reference_step(self, state: SGDState, x: FloatArray, y: float, weight: float = 1.0) -> SGDState:
+    def reference_step(
+        self, state: SGDState, x: FloatArray, y: float, weight: float = 1.0, group: IntArray | None = None
+    ) -> SGDState:
         """State after one row, in plain NumPy: the specification of ``step``."""
         s = self.settings
         k = state.k + 1

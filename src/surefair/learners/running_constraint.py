@@ -109,21 +109,23 @@ class RunningConstraint:
         )
 
     def step(
-        self, state: RunningState, X: FloatArray, y: FloatArray, group: IntArray, weight: FloatArray | float = 1.0,
-        n_threads: int = 1, columns: tuple[int, int] | None = None,
+        self, state: RunningState, X: FloatArray, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
+        reuse: bool = False, columns: tuple[int, int] | None = None, group: IntArray | None = None,
     ) -> RunningState:  # fmt: skip
         """State after the rows X (n, D) with labels y = ±1, group codes (n, columns) and relative weights."""
-        rows = np.concatenate([state.rows, _pack(X, y, group, weight)])
+        rows = np.concatenate([state.rows, self._pack(X, y, weight, group)])
         whole = len(rows) // BLOCK * BLOCK
         if whole == 0:
             return state._replace(rows=rows)
         return self._run(state, rows[:whole], n_threads, columns)._replace(rows=rows[whole:])
 
     def reference_step(
-        self, state: RunningState, x: FloatArray, y: float, group: IntArray, weight: float = 1.0
+        self, state: RunningState, x: FloatArray, y: float, weight: float = 1.0, group: IntArray | None = None
     ) -> RunningState:
         """State after one row, in plain NumPy: the specification of ``step``."""
-        rows = np.concatenate([state.rows, _pack(x[None], np.array([y]), group[None], weight)])
+        rows = np.concatenate(
+            [state.rows, self._pack(x[None], np.array([y]), weight, None if group is None else group[None])]
+        )
         state = state._replace(rows=rows)
         return state if len(rows) < BLOCK else self._reference_block(state)
 
@@ -146,6 +148,13 @@ class RunningConstraint:
                 for name in ("total", "sums", "slopes", "steep", "weight", "seen")
             },
         )
+
+    def _pack(self, X: FloatArray, y: FloatArray, weight: FloatArray | float, group: IntArray | None) -> FloatArray:
+        """Rows as one array (n, 1, …), which a state can hold; without groups they are in no cell."""
+        if group is None:
+            group = np.full((len(y), len(self.form.comparisons.sizes)), -1)
+        tail = np.column_stack([y, np.broadcast_to(weight, len(y)), group])
+        return np.concatenate([X, tail], axis=1)[:, None]
 
     @property
     def _two_slopes(self) -> bool:
@@ -395,12 +404,6 @@ def surrogate(
     wide = sign * wide_slope(score, form.width)
     sharp = 0.75 * sign * narrow * np.maximum(1.0 - (score * narrow) ** 2, 0.0)
     return value, np.asarray(wide), np.asarray(sharp)
-
-
-def _pack(X: FloatArray, y: FloatArray, group: IntArray, weight: FloatArray | float) -> FloatArray:
-    """Rows as one array (n, 1, …), which a state can hold."""
-    tail = np.column_stack([y, np.broadcast_to(weight, len(y)), group])
-    return np.concatenate([X, tail], axis=1)[:, None]
 
 
 def _unpack(rows: FloatArray, D: int) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:

@@ -20,7 +20,7 @@ from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, grid_for
 from surefair.learners import trace as traces
 from surefair.learners._settings import Settings, own
 from surefair.learners.penalised_sgd import PenalisedSGD, SGDState
-from surefair.rows import FloatArray
+from surefair.rows import FloatArray, IntArray
 
 
 class SparseSGDState(NamedTuple):
@@ -78,7 +78,7 @@ class SparsePenalisedSGD:
 
     def step(
         self, state: SparseSGDState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
-        reuse: bool = False, columns: tuple[int, int] | None = None,
+        reuse: bool = False, columns: tuple[int, int] | None = None, group: IntArray | None = None,
     ) -> SparseSGDState:  # fmt: skip
         """State after the sparse rows X (n, D) with labels y = ±1 and relative weights."""
         s = self.settings
@@ -93,7 +93,9 @@ class SparsePenalisedSGD:
         kernels.on_threads(kernels.penalised_sgd_sparse, args, arrays, n_threads, columns)
         return SparseSGDState(state.k + len(y), *arrays)
 
-    def reference_step(self, state: SparseSGDState, x: FloatArray, y: float, weight: float = 1.0) -> SparseSGDState:
+    def reference_step(
+        self, state: SparseSGDState, x: FloatArray, y: float, weight: float = 1.0, group: IntArray | None = None
+    ) -> SparseSGDState:
         """State after one row, in plain NumPy: the specification of ``step``."""
         return self._kept(self.plain.reference_step(self._plain(state), x, y, weight))
 

@@ -123,9 +123,8 @@ class RunningConstraint:
         self, state: RunningState, x: FloatArray, y: float, weight: float = 1.0, group: IntArray | None = None
     ) -> RunningState:
         """State after one row, in plain NumPy: the specification of ``step``."""
-        rows = np.concatenate(
-            [state.rows, self._pack(x[None], np.array([y]), weight, None if group is None else group[None])]
-        )
+        codes = None if group is None else group[None]
+        rows = np.concatenate([state.rows, self._pack(x[None], np.array([y]), weight, codes)])
         state = state._replace(rows=rows)
         return state if len(rows) < BLOCK else self._reference_block(state)
 

@@ -3,8 +3,8 @@
 Everything is computed for *signed* gaps (rate of one group minus rate of another; for ratios, of their logarithms) and
 only then folded to absolute values: quantiles of |gap| would exclude 0 almost always, even for a model exactly at
 parity. Two groups and one rate make one gap. Otherwise every pair of groups within a sensitive column is compared, in
-every rate, and the limits of all gaps hold together (max-t): those of each gap are the same multiple of its own spread
-away from it, and the multiple is so large that in 95 % of the replicates all gaps lie within their limits.
+every rate, and the limits of all gaps hold together (max-t): each gap has limits at the same multiple of its own
+spread, and that multiple is large enough for all gaps to stay within their limits in 95 % of the replicates.
 
 Where fewer than ``FEW`` rows count towards a rate, or fewer do not, replicates alone cover too rarely, so its limits
 are at least as wide as the exact ones of Clopper and Pearson. Limits of a gap with such a rate, or of several gaps

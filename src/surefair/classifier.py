@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from surefair.criteria import CRITERIA, Criterion, Slabs, get_criterion
+from surefair.criteria import CRITERIA, SURROGATES, Criterion, Slabs, get_criterion
 from surefair.diagnostics import Diagnostic, issue
 from surefair.inference.checks import coefficient_diagnostics
 from surefair.inference.coefficients import COVARIANCE_METHODS, coefficient_table
@@ -61,7 +61,7 @@ from surefair.training.fit import Fit, Learn, check_dense
 from surefair.training.model import Model, Problem
 
 DTYPES = ["float64", "float32"]
-FORMAT, VERSION = "surefair.FairClassifier", 6
+FORMAT, VERSION = "surefair.FairClassifier", 7
 
 SensitiveColumns = dict[str | None, CodedColumn]
 
@@ -78,10 +78,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         What should be equal between the groups; None for no constraint.
     loss : {"log_loss", "squared_error"}, default="log_loss"
         "squared_error" is the squared error on one-hot labels.
+    surrogate : {"decisions", "scores"} or None, default=None
+        "decisions" and "scores" learn the constraint from all rows, like the model, in every replicate with that
+        replicate's weights, so intervals cover its uncertainty too. It compares decisions, smoothed a little, or the
+        scores themselves. Rows must be dense. None fixes the constraint by a constraint set, as the paper does.
     tolerance : float, default=0.0
-        ε: how far from 0 the covariance of group and score may be, where the criterion constrains.
-    penalty : float, default=1.0
-        R₂: the weight of the penalty, where the criterion penalises.
+        With a surrogate: the largest gap allowed between any two groups, for "decisions" a gap of decisions, such as
+        0.05 for five percentage points. Otherwise ε: how far from 0 the covariance of group and score may be, where the
+        criterion constrains.
+    penalty : float or None, default=None
+        R₂: the weight of the penalty, where the criterion penalises; None means 1. With a surrogate, a penalty on the
+        squared gaps takes the place of the constraint; None keeps the constraint.
     alpha : float, default=1e-4
         κ of the ridge term κ‖θ‖²/2. With ``step_size="auto"`` it applies to the coefficients in the coordinates that
         "auto" chooses.
@@ -96,12 +103,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_constraint : int, default=1000
         Rows set apart as constraint set when none is given: the first rows of the stream, and in ``fit`` at most a
         fifth of all rows.
+    n_warmup : int, default=4000
+        With a surrogate: first rows, on which the problem is solved exactly before the fit continues in one pass. They
+        are trained on and counted like all others.
     fit_intercept : bool, default=True
         Add a column of ones, regularised like the other columns.
     intersections : bool, default=False
         With several sensitive columns: treat the groups that they form together as a further column.
     sharpness : float or None, default=None
-        τ of a smooth penalty: softplus(-τm)/τ replaces the kink max(0, -m). None for the kink itself.
+        τ of a smooth penalty: softplus(-τm)/τ replaces the kink max(0, -m). None for the kink itself. With a surrogate:
+        inverse width of the slope of a smoothed decision, relative to the spread of the scores; None for 1.33.
     dtype : {"float64", "float32"}, default="float64"
         Precision of each replicate's state during training. "float32" takes 0.6 to 0.7 of the time, but not less
         memory; it works for dense rows and criteria that constrain (or None). It moves coefficients, of the fit and of
@@ -149,13 +160,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         criterion: str | Criterion | None = "demographic_parity",
         *,
         loss: str = "log_loss",
+        surrogate: str | None = None,
         tolerance: float = 0.0,
-        penalty: float = 1.0,
+        penalty: float | None = None,
         alpha: float = 1e-4,
         step_size: str | PolynomialDecay = "auto",
         n_replicates: int = 200,
         multiplier: str = "two_point",
         n_constraint: int = 1000,
+        n_warmup: int = 4000,
         fit_intercept: bool = True,
         intersections: bool = False,
         sharpness: float | None = None,
@@ -165,6 +178,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.criterion = criterion
         self.loss = loss
+        self.surrogate = surrogate
         self.tolerance = tolerance
         self.penalty = penalty
         self.alpha = alpha
@@ -172,6 +186,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_replicates = n_replicates
         self.multiplier = multiplier
         self.n_constraint = n_constraint
+        self.n_warmup = n_warmup
         self.fit_intercept = fit_intercept
         self.intersections = intersections
         self.sharpness = sharpness
@@ -649,6 +664,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         values = self._check_features(X, reset=True)
         labels = self._check_labels(y)
         check_dense(values, self.dtype)
+        if self.surrogate is not None and constraint_set is None and is_sparse(values):
+            raise ValueError(
+                f"surrogate={self.surrogate!r} learns the constraint from dense rows; received a sparse matrix of "
+                f"shape {values.shape}. Use surrogate=None, or make the rows dense with X.toarray()."
+            )
         if sensitive_features is None and constraint_set is None and self.criterion is not None:
             raise ValueError(
                 f"criterion={self.criterion!r} compares groups, and sensitive_features is missing. Pass the group of "
@@ -856,7 +876,14 @@ def next_rows(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any = Non
     """Check and code the next rows of a stream, in which new groups may appear."""
     known = clf.model_.groups
     if sensitive_features is None:
-        if known is not None and clf.model_.fit is None:
+        model = clf.model_
+        learnt = model.problem.criterion is not None and model.fit is not None and model.fit.is_learnt
+        if known is not None and learnt:
+            raise ValueError(
+                "sensitive_features is missing, and the constraint is learnt from every row. Pass the group of each "
+                "row."
+            )
+        if known is not None and model.fit is None:
             raise ValueError(
                 "sensitive_features is missing, and the constraint set is still being filled from the stream "
                 f"({clf.model_.problem.n_constraint} rows are needed). Pass the group of every row until it is full."
@@ -886,7 +913,7 @@ def begin(clf: FairClassifier, constraint_set: Any) -> FairClassifier:
             model, rows, _ = new._declare(X, y, sensitive_features, None, None, *(weight or [None]))
             if len(model.labels.values) == 1:
                 raise ValueError(f"It must have both labels; received only {model.labels.values.tolist()}.")
-    model = model.begin(rows)
+    model = model.begin_with(rows) if model.problem.learns_from(rows.X) else model.begin(rows)
     issue(model.diagnostics)
     return take_over(new, model, new.library_)
 
@@ -919,7 +946,9 @@ def check_parameters(clf: FairClassifier) -> None:
             f"criterion={criterion.name!r} can be measured but not constrained. Train with another criterion, or "
             f"with criterion=None, and pass metric={criterion.name!r} to fairness_interval."
         )
-    if criterion is not None and criterion.form is not Slabs:
+    if clf.surrogate is not None:
+        _check_learnt(clf, criterion)
+    elif criterion is not None and criterion.form is not Slabs:
         _check_penalised(clf)
     for name in ("fit_intercept", "intersections"):
         if not isinstance(getattr(clf, name), bool | np.bool_):
@@ -928,12 +957,39 @@ def check_parameters(clf: FairClassifier) -> None:
         raise ValueError(f"sharpness must be None or a positive number; received {clf.sharpness!r}.")
     for name in ("tolerance", "penalty", "alpha"):
         value = getattr(clf, name)
+        if name == "penalty" and value is None:
+            continue
         if not (isinstance(value, Real) and 0.0 <= float(value) < np.inf):
             raise ValueError(f"{name} must be a number, 0 or larger; received {value!r}.")
-    for name, least in (("n_replicates", 0), ("n_constraint", 1)):
+    for name, least in (("n_replicates", 0), ("n_constraint", 1), ("n_warmup", 1)):
         value = getattr(clf, name)
         if not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"{name} must be a whole number, {least} or larger; received {value!r}.")
+
+
+def _check_learnt(clf: FairClassifier, criterion: Criterion | None) -> None:
+    """Refuse what a constraint that is learnt from all rows cannot do."""
+    one_of(clf.surrogate, SURROGATES, "surrogate")
+    if clf.step_size != "auto":
+        raise ValueError(
+            f"surrogate={clf.surrogate!r} learns the constraint from all rows, and step_size={clf.step_size!r} is the "
+            "paper's algorithm, whose constraint is fixed. Leave one of them out."
+        )
+    if clf.penalty == 0.0:
+        raise ValueError("penalty must be positive, or None for a constraint; received 0.0.")
+    if clf.penalty and clf.tolerance:
+        raise ValueError(
+            f"tolerance bounds the gap of a constraint, and penalty takes the place of a constraint; received "
+            f"tolerance={clf.tolerance!r} and penalty={clf.penalty!r}. Leave one of them out."
+        )
+    bounded = clf.surrogate == "decisions" and criterion is not None
+    if bounded and isinstance(clf.tolerance, Real) and clf.tolerance >= 1.0:
+        raise ValueError(
+            f"tolerance bounds the gap between two shares of decisions, so it must be less than 1; received "
+            f"{clf.tolerance!r}."
+        )
+    if clf.dtype != "float64":
+        raise ValueError(f"dtype={clf.dtype!r} does not work with surrogate={clf.surrogate!r}. Use dtype='float64'.")
 
 
 def _check_penalised(clf: FairClassifier) -> None:
@@ -957,13 +1013,15 @@ def problem_of(clf: FairClassifier, seed: int) -> Problem:
         criterion=None if clf.criterion is None else get_criterion(clf.criterion),
         loss=LOSSES[clf.loss],
         tolerance=float(clf.tolerance),
-        penalty=float(clf.penalty),
+        surrogate=clf.surrogate,
+        penalty=None if clf.penalty is None else float(clf.penalty),
         sharpness=None if clf.sharpness is None else float(clf.sharpness),
         alpha=float(clf.alpha),
         step_size=clf.step_size if isinstance(clf.step_size, PolynomialDecay) else None,
         n_replicates=int(clf.n_replicates),
         multipliers=Multipliers(clf.multiplier, seed),
         n_constraint=int(clf.n_constraint),
+        n_warmup=int(clf.n_warmup),
         fit_intercept=bool(clf.fit_intercept),
         intersections=bool(clf.intersections),
         dtype=clf.dtype,

@@ -9,7 +9,7 @@ number of threads and any batch sizes. For the same reason BLAS sums nothing her
 Sections, in this order:
 
     Constants       sizes of tiles and blocks, and the codes of losses and laws
-    Arguments       NamedTuples in which related arguments travel: Batch, Objective, Faces, Lazy, Running and others
+    Arguments       NamedTuples in which related arguments travel: Batch, Objective, Faces, Lazy, Columns and others
     Compilation     the decorators ``compiled`` and ``inlined``, and what the compiler must know about vectors
     Exponential     exp without branches, in double and in single precision
     Multipliers     Philox, and the weights of rows in replicates
@@ -17,7 +17,7 @@ Sections, in this order:
     Projection      the nearest point of all slabs
     Dual averaging  the learner under slabs: dense rows, then sparse rows
     Penalised SGD   the learner with a penalty: dense rows, then sparse rows
-    Running         the learner of a constraint from the stream
+    Newton          the learner of a constraint from the stream
     Trace           sums of squares of rows, for covariances
     Counts          positive decisions of many models
     Threads         columns shared among threads
@@ -69,10 +69,12 @@ DECISIONS = 0
 LINEAR = 1
 HINGE = 2
 
-FLAT = 0.01  # share of the noise of a slope that is held against it where there is a tolerance
-NARROW = 1.2  # half width of the slope that hard decisions follow, relative to the spread of the scores
-TAIL = 7.4  # with this tail the wide slope resembles that of a logistic function, without an exponential
-SWEEPS = 4  # over the pairs of groups at the end of a block, where a constraint is learnt from the stream
+SWEEPS = 10  # over the pairs of groups in one Newton step, at most
+NARROW = 0.4  # width of the value of a decision, relative to that of its slope
+REACH = 2.0  # most that a Newton step changes the scores, as a root mean square
+SETTLED = 1e-9  # change of the scores at which a column has settled on the warm-up rows
+ROUNDS = 30  # Newton steps on the warm-up rows, at most
+SHRINK = 0.7  # a column whose step is longer than this share of the one before does not take it
 
 
 # -- Arguments --------------------------------------------------------------------------------------------------------
@@ -128,59 +130,73 @@ class Lazy(NamedTuple):
     gains: Any  # (2 BLOCK, columns)
 
 
-class Entries(NamedTuple):
-    """What rows add to cells; see ``criteria.Entries``."""
+class Weighed(NamedTuple):
+    """Dense rows with their weights."""
 
-    cell: Any  # (n, entries)
-    constant: Any  # (n, entries)
-    sign: Any  # (n, entries)
-    weight: Any  # (n,), relative weights of the rows
+    X: Any  # (n, D)
+    y: Any  # (n,), labels
+    weight: Any  # (n,), relative weights
+    first_row: int  # number of rows before these
+
+
+class Entries(NamedTuple):
+    """What rows add to cells, (n, entries) each; see ``criteria.Entries``."""
+
+    cell: Any
+    constant: Any
+    sign: Any
 
 
 class Comparing(NamedTuple):
-    """A constraint that is learnt from the stream; see ``RunningConstraint``."""
+    """What is compared between groups, and how closely; see ``criteria.Comparisons``."""
 
     kind: int  # code of the surrogate
-    width: float
+    width: float  # of a decision, in units of the spread of the scores
     owner: Any  # (C,), the rate of each cell
     n_rates: int
     pairs: Any  # (2, J)
-    on: Any  # (1 + blocks, F), which rates are constrained before the first block and after each
+    followed: Any  # (J,), which pairs are constrained
     tolerance: float
-    penalty: float  # 0 for a constraint
+    give: float  # how far a multiplier of 1 lets a gap go: 1 / (2 R₂) with a penalty R₂, otherwise 0
+
+
+class Geometry(NamedTuple):
+    """What a Newton step needs beside gradients and values; it is the same for all columns."""
+
+    inverse: Any  # (D, D), inverse Hessian of the Lagrangian
+    slopes: Any  # (C, D), slopes of the means of cells
+    steep: Any  # (C, D), derivatives of the means of cells
+    across: Any  # (J, D), slopes of the gaps
+    lift: Any  # (J, D), derivatives of the gaps times inverse
+    gram: Any  # (J, J), lift times acrossᵀ
+    solved: Any  # (J, J), from gaps to the multipliers that make them 0
     ridge: Any  # (D,)
-    start: Any  # (D,)
-    offset: float  # rows that count as seen
-    square: float  # mean square of the scores at the start
 
 
-class Running(NamedTuple):
-    """State of a constraint that is learnt from the stream; see ``RunningState``."""
+class Columns(NamedTuple):
+    """The fit and its replicates; see ``NewtonState``."""
 
     theta: Any  # (D, columns)
-    total: Any  # (D, columns)
-    sums: Any  # (3 C, columns)
-    slopes: Any  # (C D, columns)
-    steep: Any  # (C D, columns), or no rows
-    push: Any  # (2 J, columns)
-    weight: Any  # (2, columns)
+    push: Any  # (J, columns)
+    value: Any  # (C, columns)
+    counts: Any  # (C, columns)
+    weight: Any  # (1, columns)
 
 
-class Scratch(NamedTuple):
-    """Room for one tile of columns, beside its part of a ``Running``."""
+class Added(NamedTuple):
+    """What the rows of a block add, and room for one tile of columns."""
 
-    point: Any  # (D, T), where tangents are taken
-    w: Any  # (C, T), what the slope of a row in a cell counts
-    spent: Any  # (C, T), what rows took on behalf of the constraint
-    share: Any  # (C, T), derivative of a rate in the mean of a cell
-    offset: Any  # (F, T)
-    slope: Any  # (F D, T)
-    steep: Any  # (F D, T)
-    gram: Any  # (F F, T)
-    rates: Any  # (F, T)
-    noise: Any  # (F, T)
-    rho: Any  # (J, T), multipliers of a block
-    row: Any  # (10, T), what belongs to one row, and last the inverse width of the narrow slope
+    gradient: Any  # (D, T)
+    count: Any  # (C, T)
+    value: Any  # (C, T)
+    row: Any  # (8, T): weight and drift of the block; spread; and what belongs to one row
+    pull: Any  # (C, T), weight of the slope of each cell
+    rate: Any  # (F, T)
+    gap: Any  # (J, T)
+    new: Any  # (J, T)
+    score: Any  # (BLOCK, T)
+    gain: Any  # (2 BLOCK, T)
+    step: Any  # (D, T)
 
 
 class Record(NamedTuple):
@@ -1864,318 +1880,433 @@ def _pull(
             pull[pivot, b] /= matrix[pivot, pivot, b]
 
 
-# -- Running ----------------------------------------------------------------------------------------------------------
+# -- Newton -----------------------------------------------------------------------------------------------------------
 
 
 @compiled
-def running_constraint(
-    batch: Any, entries: Any, objective: Any, comparing: Any, first: int, last: int, state: Any
-) -> None:
-    """Train the columns first, …, last - 1 on blocks of DRAWN rows; ``RunningConstraint`` has the specification."""
+def newton(
+    rows: Any, entries: Any, objective: Any, comparing: Any, geometry: Any, is_first: bool, path: Any, first: int,
+    last: int, state: Any,
+) -> None:  # fmt: skip
+    """Train the columns first, …, last - 1 on blocks of DRAWN rows; ``StochasticNewton`` has the specification.
+
+    Fill path (blocks, D) with the fit after each block.
+
+    The warm-up rows come first (``is_first``). They are one block, and the problem is solved on them, for each column
+    with its own weights: Newton steps with the Hessian of the fit, until a column has settled or its steps no longer
+    shrink; one step alone has the right law to first order. The first turn only counts rows, the last one only measures
+    values.
+    """
     check_codes(objective.loss, objective.law)
-    n, D = batch.X.shape
-    C = len(comparing.owner)
-    F = comparing.n_rates
-    J = comparing.pairs.shape[1]
+    n, D = rows.X.shape
     tile = _tile(last - first, TILE)
-    like = batch.X
     for low in range(first, last, tile):
         high = min(low + tile, last)
-        T = -(-(high - low) // 8) * 8
-        held = Running(
-            _room(like, D, T), _room(like, D, T), _room(like, 3 * C, T), _room(like, C * D, T),
-            _room(like, len(state.steep), T), _room(like, 2 * J, T), _room(like, 2, T),
-        )  # fmt: skip
-        scratch = Scratch(
-            _room(like, D, T), _room(like, C, T), _room(like, C, T), _room(like, C, T), _room(like, F, T),
-            _room(like, F * D, T), _room(like, F * D, T), _room(like, F * F, T), _room(like, F, T), _room(like, F, T),
-            _room(like, J, T), _room(like, 10, T),
-        )  # fmt: skip
+        held, added, words, block = _newton_room(rows, objective, comparing, high - low)
         for part in range(len(held)):
             _copy(state[part][:, low:high], held[part])
-        words = _words(objective.law, T)
-        v = np.empty(T)
-        for block in range(-(-n // DRAWN)):
-            begin = block * DRAWN
-            end = min(n, begin + DRAWN)
-            k = batch.first_row + begin
-            draw_words(objective.law, objective.seed, k, low, words)
-            _average(held.total, comparing.start, HEAD_START, 1.0 / (k + HEAD_START), scratch.point)
-            for b in range(T):
-                square = (held.weight[1, b] + HEAD_START * comparing.square) / (held.weight[0, b] + HEAD_START)
-                scratch.row[9, b] = 1.0 / (NARROW * np.sqrt(square)) if square > 0.0 else 0.0
-            _linearise(comparing, held, scratch)
-            _weigh_cells(comparing, comparing.on[block], held, scratch)
-            steps = 0.0
-            for i in range(begin, end):
-                steps += batch.eta[i]
-                draw_moves(objective.law, 1.0, 0.0, words, i - begin, low == 0, v)
-                _take_row(batch, entries, objective.loss, comparing, i, v, held, scratch)
-            _restrain(comparing, objective.alpha, comparing.on[block + 1], steps, held, scratch)
-            gain = min(1.0, 2.0 * (end - begin) / (batch.first_row + end + comparing.offset))
-            _keep(comparing.tolerance, steps, gain, end - begin, held, scratch)
+        T = held.theta.shape[1]
+        active = np.ones(T)
+        most = np.full(T, np.inf)
+        for turn in range(ROUNDS + 2 if is_first else 1):
+            measures = turn == ROUNDS + 1 or (turn > 0 and not active.any())
+            for begin in range(0, n, DRAWN):
+                end = min(n, begin + DRAWN)
+                if begin == 0 or not is_first:
+                    _open(comparing, held, added)
+                _add_to_cells(rows, entries, objective, comparing, (begin, end, low), words, block, held, added)
+                if is_first and end < n:
+                    continue
+                if is_first:
+                    _clear(held.counts)
+                    _clear(held.value)
+                    _clear(held.weight)
+                for b in range(T):
+                    added.row[5, b] = most[b]
+                    added.row[7, b] = 0.0 if is_first and (turn == 0 or measures) else active[b]
+                _add_up(comparing, geometry, is_first, held, added)
+                _find_push(comparing, geometry, held, added)
+                _take_step(comparing, geometry, held, added)
+                if low == 0 and len(path):
+                    path[begin // DRAWN] = held.theta[:D, 0]
+            if measures:
+                break
+            for b in range(T if is_first and turn > 0 else 0):
+                length = added.row[6, b]
+                if length < SETTLED or length > most[b]:
+                    active[b] = 0.0
+                most[b] = SHRINK * length
         for part in range(len(held)):
             _copy(held[part], state[part][:, low:high])
 
 
-@inlined
-def _take_row(batch: Any, entries: Any, loss: int, comparing: Any, i: int, v: Any, held: Any, scratch: Any) -> None:
-    """Take the step of row i, whose weights in the columns are v, and add its tangents to its cells."""
-    D, T = held.theta.shape
-    C = len(comparing.owner)
-    x = batch.X[i]
-    row = scratch.row
-    score, at, slope, move, bend = row[0], row[1], row[2], row[3], row[4]
-    value, gain, sharp, counted, narrow = row[5], row[6], row[7], row[8], row[9]
-    _scores(x, held.theta, score)
-    _scores(x, scratch.point, at)
-    _derivatives(loss, batch.y[i], score, slope)
-    step = batch.eta[i]
-    damp = batch.stiff[i]
-    weight = entries.weight[i]
-    square = _dot(x, x)
-    for b in range(T):
-        move[b] = step * v[b] / (1.0 + damp * (step * v[b]))
-        counted[b] = weight * v[b]
-    for b in range(T):  # a separate loop: the compiler may round a product differently if a sum uses it too
-        gain[b] = counted[b] * at[b]
-    for b in range(T):
-        held.weight[0, b] += counted[b]
-        held.weight[1, b] += gain[b] * at[b]
-    for e in range(entries.cell.shape[1]):
-        c = entries.cell[i, e]
-        if c >= 0:
-            _slope(comparing, entries.sign[i, e], score, bend)
-            for b in range(T):
-                slope[b] += scratch.w[c, b] * bend[b]
-                scratch.spent[c, b] += move[b] * scratch.w[c, b]
-            _slope(comparing, entries.sign[i, e], at, bend)
-            _value(comparing, entries.constant[i, e], entries.sign[i, e], at, narrow, bend, value, sharp)
-            for b in range(T):
-                gain[b] = counted[b] * bend[b]
-                value[b] = value[b] - sharp[b] * at[b]
-            for b in range(T):
-                held.sums[c, b] += counted[b]
-                held.sums[C + c, b] += counted[b] * value[b]
-                held.sums[2 * C + c, b] += gain[b] * (bend[b] * square)
-            _add_row(x, gain, held.slopes[c * D : (c + 1) * D])
-            if len(held.steep):
-                for b in range(T):
-                    gain[b] = counted[b] * sharp[b]
-                _add_row(x, gain, held.steep[c * D : (c + 1) * D])
-    for b in range(T):
-        slope[b] *= -move[b]
-    _add_row(x, slope, held.theta)
-
-
 @compiled
-def _add_row(x: Any, gain: Any, out: Any) -> None:
-    """Add x times gain (columns,) to out (D, columns)."""
-    for j in range(len(x)):
-        by = x[j]
-        for b in range(len(gain)):
-            out[j, b] += by * gain[b]
-
-
-@inlined
-def _slope(comparing: Any, sign: float, score: Any, bend: Any) -> None:
-    """Fill bend (columns,) with the wide slope, in the score, of what a row adds to a cell."""
-    if comparing.kind == DECISIONS:
-        scale = 1.0 / (TAIL * comparing.width * comparing.width)
-        top = 0.25 * sign / comparing.width
-        for b in range(len(score)):
-            tail = 1.0 + score[b] * score[b] * scale
-            bend[b] = top / (tail * tail)
-    elif comparing.kind == LINEAR:
-        for b in range(len(score)):
-            bend[b] = sign
-    elif comparing.kind == HINGE:
-        for b in range(len(score)):
-            bend[b] = sign if sign * score[b] > 0.0 else 0.0
-    else:
-        raise ValueError("Unknown code of a surrogate. Use a code of kernels.py, or add the code and its branch there.")
-
-
-@inlined
-def _value(
-    comparing: Any, constant: float, sign: float, score: Any, width: Any, bend: Any, value: Any, sharp: Any
-) -> None:
-    """Fill value and sharp (columns,) with what a row adds to a cell, and the slope that it follows."""
-    if comparing.kind == DECISIONS:
-        for b in range(len(score)):
-            scaled = score[b] * width[b]
-            value[b] = constant + (sign if score[b] > 0.0 else 0.0)
-            sharp[b] = 0.75 * sign * width[b] * max(1.0 - scaled * scaled, 0.0)
-    else:
-        for b in range(len(score)):
-            value[b] = bend[b] * score[b]
-            sharp[b] = bend[b]
-
-
-@compiled
-def _linearise(comparing: Any, held: Any, scratch: Any) -> None:
-    """Fill share, offset, slope and steep with the rates as linear functions; ratios are linearised at the point."""
-    D, T = held.theta.shape
+def _newton_room(rows: Any, objective: Any, comparing: Any, n_columns: int) -> Any:
+    """Room for one tile of columns: its state, what rows add to it, random bits, and four rows."""
+    like = rows.X
+    D = like.shape[1]
+    even = D + D % 2
+    T = -(-n_columns // 8) * 8
     C = len(comparing.owner)
     F = comparing.n_rates
-    steep = held.steep if len(held.steep) else held.slopes
-    above, below, inverse = scratch.row[0], scratch.row[1], scratch.row[2]
-    for c in range(F):
-        _inverse(held.sums[c], inverse)
-        for b in range(T):
-            scratch.share[c, b] = 1.0
-            scratch.offset[c, b] = held.sums[C + c, b] * inverse[b]
-        for j in range(c * D, (c + 1) * D):
-            for b in range(T):
-                scratch.slope[j, b] = held.slopes[j, b] * inverse[b]
-                scratch.steep[j, b] = steep[j, b] * inverse[b]
-    for c in range(F, C):
-        rate = comparing.owner[c]
-        _inverse(held.sums[c], inverse)
-        for b in range(T):
-            above[b] = scratch.offset[rate, b]
-            below[b] = held.sums[C + c, b] * inverse[b]
-        for j in range(D):
-            for b in range(T):
-                above[b] += scratch.steep[rate * D + j, b] * scratch.point[j, b]
-                below[b] += steep[c * D + j, b] * inverse[b] * scratch.point[j, b]
-        _inverse(below, scratch.share[rate])
-        for b in range(T):
-            share = scratch.share[rate, b]
-            scratch.share[c, b] = -above[b] * share * share
-            own = held.sums[C + c, b] * inverse[b]
-            scratch.offset[rate, b] = share * (scratch.offset[rate, b] + above[b]) + scratch.share[c, b] * own
-        for j in range(D):
-            at = rate * D + j
-            for b in range(T):
-                own = scratch.share[c, b] * inverse[b]
-                scratch.slope[at, b] = scratch.share[rate, b] * scratch.slope[at, b] + own * held.slopes[c * D + j, b]
-                scratch.steep[at, b] = scratch.share[rate, b] * scratch.steep[at, b] + own * steep[c * D + j, b]
+    J = comparing.pairs.shape[1]
+    held = Columns(_room(like, even, T), _room(like, J, T), _room(like, C, T), _room(like, C, T), _room(like, 1, T))
+    added = Added(
+        _room(like, even, T), _room(like, C, T), _room(like, C, T), _room(like, 8, T), _room(like, C, T),
+        _room(like, F, T), _room(like, J, T), _room(like, J, T), _room(like, BLOCK, T), _room(like, 2 * BLOCK, T),
+        _room(like, even, T),
+    )  # fmt: skip
+    return held, added, _words(objective.law, T), _room(like, BLOCK, even)
 
 
 @compiled
-def _inverse(numbers: Any, out: Any) -> None:
-    """Fill out (columns,) with 1 over numbers; 0 where these are not positive."""
-    for b in range(len(out)):
-        out[b] = 1.0 / numbers[b] if numbers[b] > 0.0 else 0.0
-
-
-@compiled
-def _weigh_cells(comparing: Any, on: Any, held: Any, scratch: Any) -> None:
-    """Fill w with what the slope of a row in a cell counts: the multipliers of its rate, over the cell's share."""
-    T = held.theta.shape[1]
-    pull = scratch.rates
-    inverse = scratch.row[2]
-    _clear(pull)
+def _open(comparing: Any, held: Any, added: Any) -> None:
+    """Begin a block: clear what rows add, and find the spread of the scores and the pull of the constraint."""
+    D, T = held.theta.shape
+    _clear(added.gradient)
+    _clear(added.count)
+    _clear(added.value)
+    _clear(added.row)
+    for j in range(D):
+        for b in range(T):
+            added.row[2, b] += held.theta[j, b] * held.theta[j, b]
+    for b in range(T):
+        square = added.row[2, b]
+        added.row[2, b] = 1.0 / (comparing.width * np.sqrt(square)) if square > 0.0 else 0.0
+    _clear(added.rate)
     for p in range(comparing.pairs.shape[1]):
-        one = comparing.pairs[0, p]
-        two = comparing.pairs[1, p]
-        if on[one] and on[two]:
+        if comparing.followed[p]:
+            one, two = comparing.pairs[0, p], comparing.pairs[1, p]
             for b in range(T):
-                pull[one, b] += held.push[p, b]
-                pull[two, b] -= held.push[p, b]
-    _clear(scratch.spent)
-    for c in range(len(comparing.owner)):
-        rate = comparing.owner[c]
-        _inverse(held.sums[c], inverse)
+                added.rate[one, b] += held.push[p, b]
+                added.rate[two, b] -= held.push[p, b]
+    for c in range(comparing.n_rates):
         for b in range(T):
-            scratch.w[c, b] = pull[rate, b] * scratch.share[c, b] * held.weight[0, b] * inverse[b]
+            count = held.counts[c, b]
+            added.pull[c, b] = added.rate[c, b] * (held.weight[0, b] / count if count > 0.0 else 0.0)
+    for c in range(comparing.n_rates, len(comparing.owner)):
+        above = comparing.owner[c]
+        for b in range(T):
+            count = held.counts[c, b]
+            below = held.value[c, b]
+            share = 1.0 / below if below > 0.0 else 0.0
+            added.pull[above, b] *= share
+            size = held.weight[0, b] / count if count > 0.0 else 0.0
+            added.pull[c, b] = -added.rate[above, b] * held.value[above, b] * share * share * size
 
 
 @compiled
-def _restrain(comparing: Any, alpha: float, on: Any, steps: float, held: Any, scratch: Any) -> None:
-    """At the end of a block: return what rows took for the constraint, shrink by the ridge, and find multipliers."""
-    D, T = held.theta.shape
-    C = len(comparing.owner)
-    F = comparing.n_rates
-    inverse = scratch.row[2]
-    for c in range(C):
-        _inverse(held.sums[c], inverse)
-        for j in range(D):
-            for b in range(T):
-                held.theta[j, b] += scratch.spent[c, b] * inverse[b] * held.slopes[c * D + j, b]
-    for j in range(D):
-        left = 1.0 / (1.0 + alpha * comparing.ridge[j] * steps)
-        for b in range(T):
-            held.theta[j, b] *= left
-    _linearise(comparing, held, scratch)
-    _clear(scratch.noise)
-    for c in range(C):
-        _inverse(held.sums[c], inverse)
-        for b in range(T):
-            some = scratch.share[c, b] * inverse[b]
-            scratch.noise[comparing.owner[c], b] += some * some * held.sums[2 * C + c, b]
-    _copy(scratch.offset, scratch.rates)
-    _clear(scratch.gram)
-    for f in range(F):
-        for j in range(D):
-            for b in range(T):
-                scratch.rates[f, b] += scratch.steep[f * D + j, b] * held.theta[j, b]
-        for g in range(F):
+def _add_to_cells(
+    rows: Any, entries: Any, objective: Any, comparing: Any, where: tuple[int, int, int], words: Any, block: Any,
+    held: Any, added: Any,
+) -> None:  # fmt: skip
+    """Add the gradients of at most DRAWN rows, and their values to their cells.
+
+    ``where`` is the first row, the row after the last, and the first column of the tile.
+    """
+    begin, end, low = where
+    D = rows.X.shape[1]
+    T = held.theta.shape[1]
+    drawn, drift, scale, v, slope, bend = (
+        added.row[0], added.row[1], added.row[2], added.row[3], added.row[4], added.row[5],
+    )  # fmt: skip
+    draw_words(objective.law, objective.seed, rows.first_row + begin, low, words)
+    for four in range(begin, end, BLOCK):
+        for k in range(BLOCK):
             for j in range(D):
+                block[k, j] = rows.X[four + k, j] if four + k < end else 0.0
+        _products(block, held.theta, added.score)
+        for k in range(BLOCK):
+            gain = added.gain[2 * k]
+            i = four + k
+            if i >= end:
                 for b in range(T):
-                    scratch.gram[f * F + g, b] += scratch.steep[f * D + j, b] * scratch.slope[g * D + j, b]
-    _clear(scratch.rho)
-    for _ in range(SWEEPS):
-        for p in range(comparing.pairs.shape[1]):
-            if on[comparing.pairs[0, p]] and on[comparing.pairs[1, p]]:
-                _settle_pair(comparing, p, steps, held, scratch)
+                    gain[b] = 0.0
+                continue
+            score = added.score[k]
+            draw_moves(objective.law, rows.weight[i], 0.0, words, i - begin, low == 0, v)
+            _derivatives(objective.loss, rows.y[i], score, slope)
+            for b in range(T):
+                drawn[b] += v[b]
+            for e in range(entries.cell.shape[1]):
+                c = entries.cell[i, e]
+                if c >= 0:
+                    value = gain  # free until the end of the row
+                    _surrogate(comparing.kind, entries.constant[i, e], entries.sign[i, e], score, scale, value, bend)
+                    for b in range(T):
+                        added.count[c, b] += v[b]
+                        added.value[c, b] += v[b] * value[b]
+                    for b in range(T):
+                        bend[b] *= added.pull[c, b]
+                    for b in range(T):
+                        slope[b] += bend[b]
+                    if comparing.kind == DECISIONS:
+                        for b in range(T):
+                            bend[b] *= v[b]
+                        for b in range(T):
+                            drift[b] += bend[b] * score[b]
+            for b in range(T):
+                gain[b] = slope[b] * v[b]
+        _add_rows(block, added.gain, 0, added.gradient)
 
 
 @inlined
-def _shrunk(gap: float, size: float, noise: float) -> float:
-    """Return gap / size, less where the size is not large compared with its noise, and 0 where there is no slope."""
-    size = max(size, 0.0)
-    both = size * size + noise * noise
-    return gap * size / both if both > 0.0 else 0.0
+def _surrogate(kind: int, constant: float, sign: float, score: Any, scale: Any, value: Any, bend: Any) -> None:
+    """Fill value and bend (columns,) with what a row adds to a cell and its slope; see ``criteria.surrogate``."""
+    if kind == DECISIONS:
+        for b in range(len(score)):
+            u = score[b] * scale[b]
+            w = u * (1.0 / NARROW)
+            w = w if w < 1.0 else 1.0
+            w = w if w > -1.0 else -1.0
+            q = w * w
+            odd = 1.640625 + q * (-2.734375 + q * (2.296875 + q * -0.703125))
+            value[b] = constant + sign * (0.5 + w * odd)
+            q = u * u
+            q = q if q < 1.0 else 1.0
+            top = 1.0 - q
+            bend[b] = 1.640625 * sign * scale[b] * top * top * (1.0 - 3.0 * q)
+    elif kind == LINEAR:
+        for b in range(len(score)):
+            value[b] = sign * score[b]
+            bend[b] = sign
+    else:
+        for b in range(len(score)):
+            inside = sign * score[b] > 0.0
+            value[b] = sign * score[b] if inside else 0.0
+            bend[b] = sign if inside else 0.0
 
 
 @compiled
-def _settle_pair(comparing: Any, p: int, steps: float, held: Any, scratch: Any) -> None:
-    """Find the multiplier of one pair of rates with the others as they are."""
+def _add_up(comparing: Any, geometry: Any, whole: bool, held: Any, added: Any) -> None:
+    """Add what a block adds, and leave the mean gradient with its sign reversed; ``whole`` if the block is all rows."""
+    D = geometry.inverse.shape[0]
     T = held.theta.shape[1]
-    F = comparing.n_rates
-    one = comparing.pairs[0, p]
-    two = comparing.pairs[1, p]
-    carried = held.push[comparing.pairs.shape[1] + p]
-    rho = scratch.rho[p]
-    change = scratch.row[0]
+    C = len(comparing.owner)
+    gradient = added.gradient
+    drawn, drift, scale, before = added.row[0], added.row[1], added.row[2], added.row[3]
     for b in range(T):
-        size = scratch.gram[one * F + one, b] + scratch.gram[two * F + two, b]
-        size = size - scratch.gram[one * F + two, b] - scratch.gram[two * F + one, b]
-        gap = scratch.rates[one, b] - scratch.rates[two, b] + rho[b] * size
-        noise = scratch.noise[one, b] + scratch.noise[two, b]
-        if comparing.tolerance > 0.0:
-            beyond = gap + carried[b] * size
-            beyond = beyond - min(max(beyond, -comparing.tolerance), comparing.tolerance)
-            new = _shrunk(beyond, size, FLAT * noise) - carried[b]
-        elif comparing.penalty > 0.0:
-            new = gap / (max(size, 0.0) + 0.5 / (comparing.penalty * steps))
-        else:
-            new = _shrunk(gap, size, noise)
-        change[b] = new - rho[b]
-        rho[b] = new
-    for f in range(F):
-        for b in range(T):
-            scratch.rates[f, b] -= change[b] * (scratch.gram[f * F + one, b] - scratch.gram[f * F + two, b])
-    D = len(held.theta)
+        half = comparing.width * scale[b]  # 1 / spread
+        drift[b] = drift[b] * (half * half)
     for j in range(D):
         for b in range(T):
-            held.theta[j, b] -= change[b] * (scratch.slope[one * D + j, b] - scratch.slope[two * D + j, b])
+            gradient[j, b] -= drift[b] * held.theta[j, b]
+        for b in range(T):
+            gradient[j, b] += geometry.ridge[j] * (drawn[b] * held.theta[j, b])
+    for c in range(C if not whole else 0):
+        for b in range(T):
+            ratio = drawn[b] / held.weight[0, b] if held.weight[0, b] > 0.0 else 0.0
+            before[b] = added.count[c, b] - held.counts[c, b] * ratio
+        for b in range(T):
+            before[b] *= added.pull[c, b]
+        for j in range(D):
+            for b in range(T):
+                gradient[j, b] -= geometry.slopes[c, j] * before[b]
+    for c in range(C):
+        for b in range(T):
+            held.counts[c, b] += added.count[c, b]
+            change = added.value[c, b] - added.count[c, b] * held.value[c, b]
+            held.value[c, b] += change / held.counts[c, b] if held.counts[c, b] > 0.0 else 0.0
+    for b in range(T):
+        held.weight[0, b] += drawn[b]
+        before[b] = -1.0 / held.weight[0, b] if held.weight[0, b] > 0.0 else 0.0
+    for j in range(D):
+        for b in range(T):
+            gradient[j, b] *= before[b]
 
 
 @compiled
-def _keep(tolerance: float, steps: float, gain: float, n: int, held: Any, scratch: Any) -> None:
-    """Let multipliers follow those of the block, and add the iterates to their sum."""
-    D, T = held.theta.shape
-    J = len(scratch.rho)
+def n_sweeps(n_pairs: int) -> int:
+    """Sweeps over the pairs in one Newton step: fewer if there are many pairs; the next step continues."""
+    return 1 if n_pairs == 1 else max(2, min(SWEEPS, 60 // max(n_pairs, 1)))
+
+
+@compiled
+def _find_push(comparing: Any, geometry: Any, held: Any, added: Any) -> None:
+    """Find the multipliers after a step, by sweeps over the pairs, and add their difference to the gradient."""
+    D = geometry.inverse.shape[0]
+    T = held.theta.shape[1]
+    J = comparing.pairs.shape[1]
+    for r in range(comparing.n_rates):
+        for b in range(T):
+            added.rate[r, b] = held.value[r, b]
+    for c in range(comparing.n_rates, len(comparing.owner)):
+        for b in range(T):
+            below = held.value[c, b]
+            added.rate[comparing.owner[c], b] *= 1.0 / below if below > 0.0 else 0.0
+    for p in range(J):
+        one, two = comparing.pairs[0, p], comparing.pairs[1, p]
+        for b in range(T):
+            added.new[p, b] = held.push[p, b] if comparing.followed[p] else 0.0
+            added.gap[p, b] = added.rate[one, b] - added.rate[two, b]
+        for j in range(D):
+            for b in range(T):
+                added.gap[p, b] += geometry.lift[p, j] * added.gradient[j, b]
+        for q in range(J):  # as if there were no multipliers
+            for b in range(T):
+                added.gap[p, b] += geometry.gram[p, q] * held.push[q, b]
+    for p in range(J if comparing.tolerance == 0.0 else 0):
+        for b in range(T):
+            added.new[p, b] = 0.0
+        for q in range(J):
+            for b in range(T):
+                added.new[p, b] += geometry.solved[p, q] * added.gap[q, b]
+    for _ in range(n_sweeps(J) if comparing.tolerance > 0.0 else 0):
+        for p in range(J):
+            if not comparing.followed[p]:
+                continue
+            left = added.row[4]
+            for b in range(T):
+                left[b] = added.gap[p, b]
+            for q in range(J):
+                if q != p:
+                    for b in range(T):
+                        left[b] -= geometry.gram[p, q] * added.new[q, b]
+            by = 1.0 / (geometry.gram[p, p] + comparing.give)
+            for b in range(T):
+                over = abs(left[b]) - comparing.tolerance
+                over = by * over if over > 0.0 else 0.0
+                added.new[p, b] = over if left[b] > 0.0 else -over
     for p in range(J):
         for b in range(T):
-            held.push[p, b] += (scratch.rho[p, b] / steps - held.push[p, b]) * gain
-            held.push[J + p, b] += scratch.rho[p, b] if tolerance > 0.0 else 0.0
+            added.new[p, b] -= held.push[p, b]
+        for j in range(D):
+            for b in range(T):
+                added.gradient[j, b] -= geometry.across[p, j] * added.new[p, b]
+
+
+@compiled
+def _take_step(comparing: Any, geometry: Any, held: Any, added: Any) -> None:
+    """Move coefficients, multipliers and values, by no more than REACH.
+
+    Row 7 of ``added.row`` has the share of the step that each column takes, row 5 the most that it may be long; row 6
+    gets its length.
+    """
+    D = geometry.inverse.shape[0]
+    T = held.theta.shape[1]
+    _clear(added.step)
+    for i in range(D):
+        for j in range(D):
+            by = geometry.inverse[i, j]
+            for b in range(T):
+                added.step[i, b] += by * added.gradient[j, b]
+    most, length, share = added.row[5], added.row[6], added.row[7]
+    for b in range(T):
+        length[b] = 0.0
     for j in range(D):
         for b in range(T):
-            held.total[j, b] += n * held.theta[j, b]
+            length[b] += added.step[j, b] * added.step[j, b]
+    for b in range(T):
+        length[b] = np.sqrt(length[b])
+        share[b] *= 0.0 if length[b] > most[b] else REACH / length[b] if length[b] > REACH else 1.0
+    for j in range(D):
+        for b in range(T):
+            added.step[j, b] *= share[b]
+        for b in range(T):
+            held.theta[j, b] += added.step[j, b]
+    for p in range(comparing.pairs.shape[1]):
+        for b in range(T):
+            held.push[p, b] += share[b] * added.new[p, b]
+    for c in range(len(comparing.owner)):
+        for j in range(D):
+            for b in range(T):
+                held.value[c, b] += geometry.steep[c, j] * added.step[j, b]
+
+
+@compiled
+def survey(
+    rows: Any, entries: Any, loss: int, comparing: Any, at: Any, pull: Any, mean: Any, tangent: Any, every: int,
+    sums: Any,
+) -> None:  # fmt: skip
+    """Add what rows show of the Hessian, of the slopes of cells and of their noise, at the coefficients ``at``.
+
+    ``StochasticNewton`` says what the sums are. If ``every`` is 4, matrices take one row of every four, at places that
+    follow no period, and count it four times.
+    """
+    n, D = rows.X.shape
+    C = len(comparing.owner)
+    loss_bend, bend, slopes, steep, size, seen, scatter = sums
+    square = _dot(at, at)
+    scale = 1.0 / (comparing.width * np.sqrt(square)) if square > 0.0 else 0.0
+    inverse = 1.0 / square if square > 0.0 and comparing.kind == DECISIONS else 0.0
+    one = np.empty(1)
+    by = np.full(1, scale)
+    value = np.empty(1)
+    slope = np.empty(1)
+    z = np.empty(D)
+    influence = np.zeros(D + C + 1)
+    for i in range(n):
+        x = rows.X[i]
+        weight = rows.weight[i]
+        one[0] = _dot(x, at)
+        m = one[0]
+        k = rows.first_row + i
+        sampled = every == 1 or k % BLOCK == (k // BLOCK * 2654435769 % 4294967296) >> 30
+        for j in range(D):
+            z[j] = x[j] - m * inverse * at[j]
+        curl = 0.0  # of the constraint, along z
+        along = 0.0  # slope of the constraint
+        for e in range(entries.cell.shape[1]):
+            c = entries.cell[i, e]
+            if c >= 0:
+                sign = entries.sign[i, e]
+                _surrogate(comparing.kind, entries.constant[i, e], sign, one, by, value, slope)
+                along += pull[c] * slope[0]
+                curl += pull[c] * _curl(comparing.kind, sign, m * scale, scale)
+                narrow = _steep(comparing.kind, sign, m * scale, scale, slope[0])
+                for j in range(D):
+                    slopes[c, j] += weight * slope[0] * z[j]
+                    steep[c, j] += weight * narrow * z[j]
+                size[c, 0] += weight
+                size[c, 1] += weight * slope[0] * slope[0] * _dot(z, z)
+                seen[c] += 1.0
+                if sampled:
+                    influence[D + c] += weight * (value[0] - mean[c])
+                    for j in range(D):
+                        influence[j] -= weight * pull[c] * tangent[c, j]
+        if not sampled:
+            continue
+        _derivatives(loss, rows.y[i], one, slope)
+        p = 1.0 / (1.0 + exponential(-m))
+        outer = every * weight * (2.0 if loss == SQUARED_ERROR else p * (1.0 - p))
+        curl *= every * weight
+        along_weight = every * weight * along
+        for j in range(D):
+            influence[j] += weight * (slope[0] * x[j] + along * z[j])
+        influence[D + C] = 1.0
+        for a in range(D):
+            for j in range(D):
+                loss_bend[a, j] += outer * x[a] * x[j]
+            turned = inverse * at[a]
+            for j in range(D):
+                more = 3.0 * m * turned * (inverse * at[j]) - inverse * (x[a] * at[j]) - turned * x[j]
+                bend[a, j] += curl * z[a] * z[j] + along_weight * more
+            bend[a, a] -= along_weight * m * inverse
+        for a in range(D + C + 1):
+            for j in range(a, D + C + 1):
+                scatter[a, j] += every * influence[a] * influence[j]
+            influence[a] = 0.0
+
+
+@inlined
+def _steep(kind: int, sign: float, u: float, scale: float, slope: float) -> float:
+    """Derivative, in the score, of what a row adds to a cell; see ``criteria.surrogate``."""
+    if kind != DECISIONS:
+        return slope
+    q = u * u * (1.0 / (NARROW * NARROW))
+    top = 1.0 - q
+    return 1.640625 * sign * (scale / NARROW) * top * top * (1.0 - 3.0 * q) if q < 1.0 else 0.0
+
+
+@inlined
+def _curl(kind: int, sign: float, u: float, scale: float) -> float:
+    """Second derivative, in the score, of what a row adds to a cell; see ``criteria.surrogate``."""
+    if kind == LINEAR or abs(u) >= 1.0:
+        return 0.0
+    top = 1.0 - u * u
+    if kind == HINGE:
+        return 0.9375 * sign * sign * scale * top * top
+    return -3.28125 * sign * scale * scale * u * top * (5.0 - 9.0 * u * u)
 
 
 # -- Trace ------------------------------------------------------------------------------------------------------------

@@ -20,13 +20,16 @@ from surefair.diagnostics import (
     covariance_disagreement,
     degenerate_replicates,
     dependent_rows,
+    exceeded_tolerance,
     few_rows_near_boundary,
+    ineffective_constraint,
     issue,
     late_group,
     path_too_short,
     separable_data,
     small_constraint_set,
     small_evaluation_set,
+    small_group,
     start_not_forgotten,
     step_bias,
     step_too_large,
@@ -54,7 +57,10 @@ CHECKS = {
         (lambda push: boundary_constraint.check(0 * ONE, ONE, push * ONE, ONE, 0.1), 0.0, 10.0),
         (lambda touched: boundary_constraint.check_touching(touched, 0.1), 1, 0),
     ],
-    "ChanceConstraint": [(lambda p: chance_constraint.check([p, 0.001], ["age", "sex"]), 0.5, 0.001)],
+    "ChanceConstraint": [
+        (lambda p: chance_constraint.check([p, 0.001], ["age", "sex"]), 0.5, 0.001),
+        (chance_constraint.check_pairs, ["group 'a' and group 'b'"], []),
+    ],
     "ConstantDecisions": [(lambda constant: constant_decisions.check(constant, "constrained"), True, False)],
     "CovarianceDisagreement": [(lambda sd: covariance_disagreement.check(sd * ONE, ONE, 200), 3.0, 1.0)],
     "DegenerateReplicates": [
@@ -63,7 +69,13 @@ CHECKS = {
         (lambda rigid: degenerate_replicates.check_freedom(rigid, "3", 2), True, False),
     ],
     "DependentRows": [(lambda dependent: dependent_rows.check(dependent, "person"), True, False)],
+    "ExceededTolerance": [(lambda low: exceeded_tolerance.check(low, 0.05), 0.08, 0.07)],
     "FewRowsNearBoundary": [(few_rows_near_boundary.check, 29, 30)],
+    "IneffectiveConstraint": [
+        (lambda held: ineffective_constraint.check(0.2 * ONE, held * ONE, 0.01 * ONE, 0.0), 0.19, 0.1),
+        (lambda error: ineffective_constraint.check(0.2 * ONE, 0.19 * ONE, error * ONE, 0.0), 0.01, 0.1),
+        (lambda tolerance: ineffective_constraint.check(0.2 * ONE, 0.19 * ONE, 0.01 * ONE, tolerance), 0.0, 0.19),
+    ],
     "LateGroup": [(late_group.check, "Group 'c' was not in the constraint set", "")],
     "LocalOptima": [],  # see test_diagnostics.py
     "PathTooShort": [
@@ -82,6 +94,7 @@ CHECKS = {
         (lambda n: small_evaluation_set.check(np.full((2, 1, 1), n / 2), ["group 'a'"]), 28, 30),
         (lambda n: small_evaluation_set.check(np.array([n, 100.0]).reshape(2, 1, 1), ["group 'a'"]), 2.0, 3.0),
     ],
+    "SmallGroup": [(lambda n: small_group.check({"group 'a'": n, "group 'b'": 100}, 30), 29, 30)],
     "StartNotForgotten": [(lambda bias: start_not_forgotten.check(bias * ONE, ONE), 0.6, 0.4)],
     "StepBias": [(lambda off: step_bias.check(off * ONE, ONE, 200), 2.0, 0.5)],
     "StepTooLarge": [
@@ -221,9 +234,9 @@ def test_a_group_without_evaluation_rows_is_said_to_have_none():
     assert "exact" not in empty.message
 
 
-def test_only_three_diagnostics_always_forbid_a_verdict():
+def test_only_four_diagnostics_always_forbid_a_verdict():
     forbidding = {name for name, kind in DIAGNOSTICS.items() if kind.forbids_verdict}
-    assert forbidding == {"ConstantDecisions", "DependentRows", "TooFewReplicates"}
+    assert forbidding == {"ConstantDecisions", "DependentRows", "IneffectiveConstraint", "TooFewReplicates"}
     for shards, forbids in ((1, False), (2, True)):
         (one,) = start_not_forgotten.check(ONE, ONE, shards)
         assert one.forbids_verdict == forbids

@@ -51,13 +51,13 @@ def test_the_fit_comes_first_for_every_source(source, method):
 def test_percentiles_mirror_replicates_at_the_fit(source):
     theta = coefficients()
     fit = theta[:, :1]
-    found = replicate_coefficients(source, "percentile", theta)[:, 1:]
+    found = replicate_coefficients(source, "percentile", theta, mirrored=True)[:, 1:]
     np.testing.assert_allclose(found - fit, fit - theta[:, 1:])
 
 
 @pytest.mark.parametrize("source", ["training", "total"])
-@pytest.mark.parametrize("method", ["basic", "normal", "cheap", "paper"])
-def test_other_methods_take_replicates_as_they_are(source, method):
+@pytest.mark.parametrize("method", ["percentile", "basic", "normal", "cheap", "paper"])
+def test_methods_take_replicates_as_they_are_unless_mirrored(source, method):
     theta = coefficients()
     assert np.array_equal(replicate_coefficients(source, method, theta), theta)
 

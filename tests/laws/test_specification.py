@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from surefair.criteria import CRITERIA, SoftRatePenalty
 from surefair.kernels import FOLD
 from surefair.learners import LEARNERS, learner_for
-from surefair.learners.running_constraint import RunningConstraint
 from surefair.learners.schedules import PolynomialDecay
+from surefair.learners.stochastic_newton import StochasticNewton
 
 ROUNDING = 1e-10
 CONSTRAINTS = {name: criterion for name, criterion in CRITERIA.items() if criterion.can_constrain}
@@ -174,4 +174,4 @@ def test_every_learner_of_a_fixed_constraint_serves_a_criterion(problem, loss):
         for criterion in CONSTRAINTS.values()
         for sparse in (False, True)
     }
-    assert served == set(LEARNERS.values()) - {RunningConstraint}
+    assert served == set(LEARNERS.values()) - {StochasticNewton}

@@ -5,12 +5,12 @@ import pytest
 from surefair.criteria import Slabs, SoftRatePenalty, SquaredPenalty
 from surefair.learners import LEARNERS, by_form
 from surefair.learners.dual_averaging import DualAveraging
-from surefair.learners.running_constraint import Running
+from surefair.learners.stochastic_newton import Learnt
 
 
 def test_every_form_has_a_learner():
     fixed = {(form, sparse) for form in (Slabs, SquaredPenalty, SoftRatePenalty) for sparse in (False, True)}
-    assert set(LEARNERS) == fixed | {(Running, False)}
+    assert set(LEARNERS) == fixed | {(Learnt, False)}
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -53,6 +53,8 @@ def fresh(rows, criterion="demographic_parity", seed=0, **parameters):
         "n_replicates": 10,
         "multipliers": Multipliers("two_point", seed),
         "n_constraint": N_CONSTRAINT,
+        "surrogate": None,
+        "n_warmup": 4_000,
         "fit_intercept": True,
         "intersections": False,
         "dtype": "float64",

@@ -1,89 +1,321 @@
-"""Stationary points: against a general optimiser, the gaps that they reach, and what the learner converges to."""
+"""Exact optima: derivatives, conditions, a general optimiser, and the gaps of decisions that follow."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from learnt_problems import CONSTRAINED, equal_rows, synthetic_rows, task_of, unequal_rows
 from scipy.optimize import minimize
 
-from surefair.criteria import CRITERIA, Comparisons
+from surefair import kernels
+from surefair.criteria import CRITERIA, SURROGATES
+from surefair.datasets import SyntheticDI
 from surefair.losses import LOSSES
-from surefair.training.stationary import Stationarity
+from surefair.training.stationary import BETTER, multipliers
+from surefair.training.warm_up import coordinates
 
-rng = np.random.default_rng(0)
-N = 3_000
-X = np.column_stack([rng.normal(size=(N, 3)), np.ones(N)])
-GROUP = (X[:, 0] + rng.normal(size=N) > 0.0).astype(np.int64)[:, None]
-THREE = np.where(X[:, 2] + rng.normal(size=N) > 1.0, 2, GROUP[:, 0])[:, None]
-Y = np.where(X[:, 0] + 0.8 * X[:, 1] + 0.5 * X[:, 2] + rng.logistic(size=N) > 0.0, 1.0, -1.0)
-RIDGE = np.array([1.0, 1.0, 1.0, 0.0])
+RATIOS = ("false_discovery_rate", "false_omission_rate")
+WITH_KINKS = [(name, surrogate) for name in CONSTRAINED for surrogate in SURROGATES]
+SMOOTH = [(name, "decisions") for name in CONSTRAINED] + [("demographic_parity", "scores")]
+POINT = np.array([0.5, 0.7, -0.3, 0.2])
 
 
-def conditions(criterion="demographic_parity", surrogate="decisions", loss="log_loss", group=GROUP, width=1.0):
-    c = Comparisons.of(None if criterion is None else CRITERIA[criterion], surrogate, (int(group.max()) + 1,))
-    return Stationarity(LOSSES[loss], 1e-2, RIDGE, c, width, X, Y, np.ones(N), c.entries(Y, group))
+def conditions(criterion="demographic_parity", surrogate="decisions", loss="log_loss", data=None, n=2_000, **more):
+    """Return a problem in coordinates in which the rows have the identity as second moment."""
+    data = unequal_rows(n, seed=1, weighted=True) if data is None else data
+    sizes = tuple(int(codes.max()) + 1 for codes in data.group.T)
+    task = task_of(criterion, surrogate, loss, sizes, **more)
+    W, ridge = coordinates(data.X, data.weight, True)
+    return task.conditions(W, task.alpha * ridge, data.X @ W, data.y, data.group, data.weight)
 
 
-def rates(theta, group, rows=slice(None)):
-    positive = (X @ theta > 0.0)[rows]
-    return np.array([positive[group[rows, 0] == g].mean() for g in range(group.max() + 1)])
+def derivative(function, theta, h=1e-5):
+    """Central differences, with the coordinates of θ last."""
+    return np.stack([(function(theta + h * e) - function(theta - h * e)) / (2.0 * h) for e in np.eye(len(theta))], -1)
+
+
+def gaps_of(problem, theta):
+    rates = problem.tangent(theta).rates
+    return rates[problem.comparisons.pairs[:, 0]] - rates[problem.comparisons.pairs[:, 1]]
+
+
+def across(problem, theta):
+    slopes = problem.tangent(theta).slopes
+    return slopes[problem.comparisons.pairs[:, 0]] - slopes[problem.comparisons.pairs[:, 1]]
+
+
+# -- Derivatives ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradient_and_hessian_of_the_loss_are_its_derivatives(loss):
+    problem = conditions(None, loss=loss, alpha=0.3)
+    np.testing.assert_allclose(problem.loss_gradient(POINT), derivative(problem.value, POINT), atol=1e-8)
+    np.testing.assert_allclose(problem.loss_hessian(POINT), derivative(problem.loss_gradient, POINT), atol=1e-8)
+
+
+@pytest.mark.parametrize(("criterion", "surrogate"), SMOOTH)
+def test_steep_is_the_derivative_of_rates(criterion, surrogate):
+    problem = conditions(criterion, surrogate)
+    expected = derivative(lambda theta: problem.tangent(theta).rates, POINT)
+    np.testing.assert_allclose(problem.tangent(POINT).steep, expected, atol=1e-6)
+    assert np.abs(expected).max() > 0.01
+
+
+@pytest.mark.parametrize(("criterion", "surrogate"), SMOOTH)
+def test_slopes_of_cells_are_the_derivative_of_their_values_with_a_wider_step(criterion, surrogate):
+    problem = conditions(criterion, surrogate)
+    wide = replace(problem, width=problem.width / kernels.NARROW)
+    expected = derivative(lambda theta: wide.tangent(theta).mean, POINT)
+    np.testing.assert_allclose(problem.tangent(POINT).cells, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("criterion", CONSTRAINED)
+def test_slopes_of_scores_are_their_derivatives_up_to_the_rows_at_the_kink(criterion):
+    problem = conditions(criterion, "scores")
+    expected = derivative(lambda theta: problem.tangent(theta).rates, POINT, h=1e-7)
+    np.testing.assert_allclose(problem.tangent(POINT).slopes, expected, atol=1e-4)
+    np.testing.assert_array_equal(problem.tangent(POINT).slopes, problem.tangent(POINT).steep)
+
+
+@pytest.mark.parametrize(("criterion", "surrogate"), [case for case in SMOOTH if case[0] not in RATIOS])
+def test_the_hessian_of_the_constraint_is_the_derivative_of_its_slope(criterion, surrogate):
+    problem = conditions(criterion, surrogate)
+    pull = np.linspace(-1.0, 2.0, problem.comparisons.n_rates)
+    found = problem.constraint_hessian(POINT, pull, problem.tangent(POINT))
+    expected = derivative(lambda theta: pull @ problem.tangent(theta).slopes, POINT)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(found, found.T, atol=1e-12)
+    assert (np.abs(expected).max() > 0.01) == (surrogate == "decisions")
+
+
+@pytest.mark.parametrize("criterion", ["false_positive_rate", "error_rate"])
+def test_the_hessian_of_a_hinge_is_the_density_of_rows_at_the_kink(criterion):
+    problem = conditions(criterion, "scores", n=50_000)
+    pull = np.array([1.0, 0.4])
+    found = problem.constraint_hessian(POINT, pull, problem.tangent(POINT))
+    expected = derivative(lambda theta: pull @ problem.tangent(theta).slopes, POINT, h=0.05)
+    assert np.linalg.norm(found - expected) < 0.1 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("criterion", CONSTRAINED)
+def test_shrinking_all_scores_does_not_change_rates_of_decisions(criterion):
+    problem = conditions(criterion)
+    tangent, smaller = problem.tangent(POINT), problem.tangent(0.01 * POINT)
+    np.testing.assert_allclose(smaller.rates, tangent.rates, rtol=1e-12)
+    np.testing.assert_allclose(tangent.slopes @ POINT, 0.0, atol=1e-12)
+    np.testing.assert_allclose(tangent.steep @ POINT, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("criterion", "surrogate"), WITH_KINKS)
+def test_a_weight_counts_like_copies_of_a_row(criterion, surrogate):
+    data = unequal_rows(300, seed=2)
+    times = np.arange(300) % 3
+    twice = data._replace(**{name: np.repeat(getattr(data, name), times, axis=0) for name in data._fields})
+    W, ridge = coordinates(data.X, data.weight, True)
+    task = task_of(criterion, surrogate)
+    weighted, copied = (
+        task.conditions(W, ridge, rows.X @ W, rows.y, rows.group, rows.weight)
+        for rows in (data._replace(weight=times.astype(float)), twice)
+    )
+    assert weighted.value(POINT) == pytest.approx(copied.value(POINT))
+    for one, two in zip(weighted.tangent(POINT), copied.tangent(POINT), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
+
+
+# -- Conditions -------------------------------------------------------------------------------------------------------
+
+
+def assert_optimal(problem, found, tolerance, penalty=0.0):
+    """Check constraint, stationarity and the signs of multipliers."""
+    assert found.reached
+    on = problem.followed(problem.tangent(found.theta), np.asarray(found.push != 0.0, dtype=np.float64)) > 0.0
+    gap = gaps_of(problem, found.theta)
+    gradient = problem.loss_gradient(found.theta) + (found.push * on) @ across(problem, found.theta)
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-8)
+    assert not found.push[~on].any()
+    if penalty > 0.0:
+        np.testing.assert_allclose(found.push[on], 2.0 * penalty * gap[on], atol=1e-6)
+        return
+    assert np.abs(gap[on]).max(initial=0.0) < tolerance + 1e-8
+    pushed = found.push != 0.0
+    np.testing.assert_allclose(np.abs(gap[pushed]), tolerance, atol=1e-8)
+    if tolerance > 0.0:
+        assert (np.sign(found.push[pushed]) == np.sign(gap[pushed])).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("tolerance", [0.0, 0.05])
+@pytest.mark.parametrize(("criterion", "surrogate"), SMOOTH)
+def test_solutions_are_stationary_and_within_the_tolerance(criterion, surrogate, tolerance, loss):
+    problem = conditions(criterion, surrogate, loss)
+    found = problem.solve(tolerance)
+    assert_optimal(problem, found, tolerance)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("criterion", "surrogate"), SMOOTH)
+def test_solutions_with_a_penalty_are_stationary(criterion, surrogate, loss):
+    problem = conditions(criterion, surrogate, loss)
+    found = problem.solve(penalty=2.0)
+    assert_optimal(problem, found, 0.0, 2.0)
+    extra = 2.0 * np.sum(gaps_of(problem, found.theta) ** 2)
+    assert found.value == pytest.approx(problem.value(found.theta) + extra)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
-def test_parity_of_scores_is_the_optimum_that_a_general_optimiser_finds(loss, tolerance):
+def test_parity_of_scores_is_what_a_general_optimiser_finds(loss, tolerance):
     problem = conditions(surrogate="scores", loss=loss)
     found = problem.solve(tolerance)
-    apart = X[GROUP[:, 0] == 0].mean(axis=0) - X[GROUP[:, 0] == 1].mean(axis=0)
-
-    def objective(theta):
-        return LOSSES[loss].value(X @ theta, Y).mean() + 0.5 * 1e-2 * RIDGE @ theta**2
-
-    bounds = [{"type": "ineq", "fun": lambda theta, s=s: tolerance - s * (apart @ theta)} for s in (1.0, -1.0)]
+    signs = (1.0, -1.0)
+    bounds = [{"type": "ineq", "fun": lambda theta, s=s: tolerance - s * gaps_of(problem, theta)[0]} for s in signs]
     if tolerance == 0.0:
-        bounds = [{"type": "eq", "fun": lambda theta: apart @ theta}]
-    expected = minimize(objective, np.zeros(4), constraints=bounds, method="SLSQP", options={"ftol": 1e-14})
-    assert found.reached
+        bounds = [{"type": "eq", "fun": lambda theta: gaps_of(problem, theta)}]
+    expected = minimize(problem.value, POINT, constraints=bounds, method="SLSQP", options={"ftol": 1e-14})
+    assert expected.success
     np.testing.assert_allclose(found.theta, expected.x, atol=1e-5)
+    assert found.value == pytest.approx(expected.fun, abs=1e-9)
 
 
-@pytest.mark.parametrize("criterion", ["demographic_parity", "false_positive_rate", "false_negative_rate"])
-@pytest.mark.parametrize("tolerance", [0.0, 0.05])
-def test_the_tolerance_bounds_the_gap_of_decisions(criterion, tolerance):
-    look = {"demographic_parity": slice(None), "false_positive_rate": Y < 0.0, "false_negative_rate": Y > 0.0}
-    found = conditions(criterion).solve(tolerance)
+@pytest.mark.parametrize("criterion", ["demographic_parity", "false_positive_rate"])
+def test_no_other_point_with_the_same_gap_of_decisions_is_much_better(criterion):
+    problem = conditions(criterion)
+    found = problem.solve(0.05)
     free = conditions(None).solve()
-    assert found.reached
-    assert abs(np.ptp(rates(free.theta, GROUP, look[criterion]))) > 0.1
-    assert np.ptp(rates(found.theta, GROUP, look[criterion])) == pytest.approx(tolerance, abs=0.015)
+    bounds = [{"type": "ineq", "fun": lambda theta, s=s: 0.05 - s * gaps_of(problem, theta)[0]} for s in (1.0, -1.0)]
+    starts = [found.theta, free.theta, found.theta + 0.1 * POINT]
+    ends = [minimize(problem.value, start, constraints=bounds, method="SLSQP") for start in starts]
+    best = min(end.fun for end in ends if end.success)
+    assert found.value - best < 0.1 * (found.value - free.value)
 
 
-def test_three_groups_are_all_within_the_tolerance():
-    found = conditions(group=THREE).solve(0.05)
-    assert found.reached
-    assert np.ptp(rates(found.theta, THREE)) == pytest.approx(0.05, abs=0.015)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_without_a_constraint_the_solution_is_what_a_general_optimiser_finds(loss):
+    problem = conditions(None, loss=loss, alpha=0.1)
+    expected = minimize(problem.value, np.zeros(4), jac=problem.loss_gradient, tol=1e-10)
+    np.testing.assert_allclose(problem.solve().theta, expected.x, atol=1e-6)
 
 
-def test_a_loose_tolerance_changes_nothing():
-    free, loose = conditions(None).solve(), conditions().solve(0.9)
-    np.testing.assert_allclose(loose.theta, free.theta, atol=1e-8)
-    assert not loose.push.any()
+@pytest.mark.parametrize(("criterion", "surrogate"), WITH_KINKS)
+def test_a_wide_tolerance_gives_the_free_optimum(criterion, surrogate):
+    problem = conditions(criterion, surrogate)
+    free = conditions(None).solve()
+    widest = np.abs(gaps_of(problem, free.theta)).max()
+    wide = problem.solve(widest + 1e-9)
+    np.testing.assert_array_equal(wide.theta, free.theta)
+    np.testing.assert_array_equal(wide.theta, problem.free().theta)
+    assert not wide.push.any()
+    assert wide.value == free.value
 
 
 def test_a_penalty_grows_into_a_constraint():
-    gaps = [np.ptp(rates(conditions().solve(penalty=weight).theta, GROUP)) for weight in (0.1, 1.0, 10.0, 1e4)]
-    assert gaps == sorted(gaps, reverse=True)
-    assert gaps[-1] < 0.01
-
-
-def test_the_curvature_is_the_derivative_of_the_conditions():
     problem = conditions()
-    theta = np.array([0.4, 0.7, 0.2, -0.1])
-    push = np.array([0.6])
+    ends = [problem.solve(penalty=weight) for weight in (0.1, 1.0, 10.0, 1e3, 1e6)]
+    gaps = [abs(gaps_of(problem, end.theta)[0]) for end in ends]
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[0] > 0.1
+    equal = problem.solve()
+    np.testing.assert_allclose(ends[-1].theta, equal.theta, atol=1e-3)
+    np.testing.assert_allclose(ends[-1].push, equal.push, rtol=1e-3)
 
-    def slope(theta):
-        soft = problem.rates(theta)[1]
-        return problem.slope_of_loss(theta) + 0.6 * (soft[0] - soft[1])
 
-    numeric = np.stack([(slope(theta + 1e-5 * e) - slope(theta - 1e-5 * e)) / 2e-5 for e in np.eye(4)], axis=1)
-    np.testing.assert_allclose(problem.curvature(theta, push), numeric, atol=1e-6)
+def test_a_smaller_tolerance_costs_more():
+    problem = conditions()
+    ends = [problem.solve(tolerance) for tolerance in (0.2, 0.1, 0.05, 0.0)]
+    values = [end.value for end in ends]
+    assert values == sorted(values)
+    assert len(set(values)) == 4
+    sizes = [abs(end.push[0]) for end in ends]  # the multiplier is the price of the tolerance
+    assert sizes == sorted(sizes)
+    price = (values[1] - values[0]) / 0.1
+    assert sizes[0] < price < sizes[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_optimum_is_clearly_better_than_the_first(seed):
+    problem = conditions(data=synthetic_rows(SyntheticDI, 2_000, seed))
+    ends = problem.optima(0.0)
+    assert len(ends) == 3
+    assert ends[0].reached
+    values = [end.value for end in ends if end.reached]
+    assert min(values) >= BETTER * ends[0].value
+    assert max(values) > 1.1 * ends[0].value  # the problem has several optima
+    assert problem.solve(0.0).value == ends[0].value
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tolerance"), [pytest.param((3,), 0.0, marks=pytest.mark.slow), ((3,), 0.05), ((2, 3), 0.05)]
+)
+def test_all_pairs_of_groups_are_within_the_tolerance(sizes, tolerance):
+    data = unequal_rows(4_000, sizes, seed=1)
+    problem = conditions(data=data)
+    found = problem.solve(tolerance)
+    free = conditions(None, data=data).solve()
+    assert np.abs(gaps_of(problem, free.theta)).min() > 0.1
+    assert problem.followed(problem.tangent(found.theta)).all()
+    assert_optimal(problem, found, tolerance)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.05, 0.2])
+def test_the_gap_of_decisions_is_the_tolerance(tolerance):
+    data = synthetic_rows(SyntheticDI, 20_000)
+    problem = conditions(data=data)
+    found = problem.solve(tolerance)
+    assert found.reached
+
+    def hard(theta):
+        positive = problem.X @ theta > 0.0
+        return positive[data.group[:, 0] == 1].mean() - positive[data.group[:, 0] == 0].mean()
+
+    assert abs(hard(conditions(None, data=data).solve().theta)) > 0.3
+    assert abs(hard(found.theta)) == pytest.approx(tolerance, abs=0.02)
+
+
+def test_groups_that_do_not_differ_have_no_multiplier():
+    free = [conditions(None, data=equal_rows(1_000, seed)).solve() for seed in range(10)]
+    found = [conditions(data=equal_rows(1_000, seed)).solve() for seed in range(10)]
+    assert sum(end.push.any() for end in found) <= 1
+    for one, two in zip(found, free, strict=True):
+        if not one.push.any():
+            np.testing.assert_allclose(one.theta, two.theta, atol=1e-6)
+
+
+@pytest.mark.parametrize(("criterion", "surrogate"), WITH_KINKS)
+def test_gaps_of_decisions_and_their_errors_are_those_of_counted_decisions(criterion, surrogate):
+    data = unequal_rows(1_000, (2, 3), seed=1)
+    problem = conditions(criterion, surrogate, data=data)
+    found, error = problem.decision_gaps(POINT)
+    decision = (problem.X @ POINT > 0.0).astype(int)
+    rates, variances = [], []
+    for rate in CRITERIA[criterion].rates:
+        for codes, size in zip(data.group.T, (2, 3), strict=True):
+            table = np.zeros((size, 2, 2))
+            np.add.at(table, (codes, (data.y > 0.0).astype(int), decision), 1.0)
+            share = rate.of(table)
+            rates += share.tolist()
+            variances += (share * (1.0 - share) / rate.tally(table)[1]).tolist()
+    one, two = problem.comparisons.pairs.T
+    np.testing.assert_allclose(found, np.array(rates)[one] - np.array(rates)[two])
+    np.testing.assert_allclose(error, np.sqrt(np.array(variances)[one] + np.array(variances)[two]), rtol=1e-6)
+
+
+# -- Multipliers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.3])
+@pytest.mark.parametrize("give", [0.0, 0.7])
+def test_multipliers_bring_gaps_within_the_tolerance(tolerance, give):
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        root = rng.normal(size=(4, 6))
+        gram, gap = root @ root.T, rng.normal(size=4)
+        on = np.array([1.0, 1.0, 0.0, 1.0])
+        push = multipliers(gram, gap, on, tolerance, give, np.zeros(4), np.zeros(4))
+        left = (gap - gram @ push - give * push)[on > 0.0]
+        kept = push[on > 0.0]
+        assert push[2] == 0.0
+        assert np.abs(left).max() < tolerance + 1e-8
+        np.testing.assert_allclose(left[kept != 0.0], tolerance * np.sign(kept[kept != 0.0]), atol=1e-8)

@@ -1,97 +1,188 @@
-"""Coordinates and start of a constraint from the stream, and the coverage of what follows from them."""
+"""Coordinates of a constraint that is learnt from all rows, what does not depend on them, and coverage."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from learnt_problems import USES, begin, exact, synthetic_rows, task_of, unequal_rows
 from scipy.stats import binom
 
-import surefair as sf
-from surefair.criteria import CRITERIA, Comparisons
-from surefair.learners.multipliers import Multipliers
+from surefair.criteria import SURROGATES
+from surefair.datasets import SyntheticDI
 from surefair.losses import LOSSES
-from surefair.training.warm_up import Task, warm_up
+from surefair.training.warm_up import coordinates
 
 
-def draw(n, seed):
-    """Rows of the synthetic stream with unequal groups: features with ones, labels ±1, group codes."""
-    data = sf.datasets.SyntheticDI(seed=seed).sample(n)
-    codes = [np.unique(part, return_inverse=True)[1] for part in (data.y, data.sensitive)]
-    return np.column_stack([data.X, np.ones(n)]), 2.0 * codes[0] - 1.0, codes[1][:, None]
+def second_moment(data, W):
+    moved = data.X @ W
+    return (moved.T * data.weight) @ moved / data.weight.sum()
 
 
-def task(criterion="demographic_parity", **more):
-    comparisons = Comparisons.of(None if criterion is None else CRITERIA[criterion], "decisions", (2,))
-    return Task(LOSSES["log_loss"], comparisons, 1e-3, **more)
+def ridge_of(theta, fit_intercept):
+    return np.sum(theta[: len(theta) - int(fit_intercept)] ** 2)
 
 
-def fit(problem, data, n_columns, seed, n_warm_up=1_000):
-    X, y, group = data
-    begun, W = warm_up(
-        problem, *(part[:n_warm_up] for part in data), np.ones(n_warm_up), Multipliers("two_point", seed)
-    )
-    return W @ begun.mean(begun.step(begun.init(n_columns), X @ W, y, group=group))
+# -- Coordinates ------------------------------------------------------------------------------------------------------
 
 
-def gaps(theta, X, group):
-    positive = X @ theta > 0.0
-    return positive[group[:, 0] == 0].mean(axis=0) - positive[group[:, 0] == 1].mean(axis=0)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("scale", [(1.0, 1.0, 1.0, 1.0), (1e-6, 1.0, 1e6, 1.0), (1e-150, 1e150, 1.0, 1.0)], ids=str)
+def test_rows_have_the_identity_as_second_moment_and_the_ridge_is_a_sum_over_coordinates(scale, fit_intercept):
+    data = unequal_rows(500, weighted=True)
+    data = data._replace(X=data.X * scale)
+    W, ridge = coordinates(data.X, data.weight, fit_intercept)
+    np.testing.assert_allclose(second_moment(data, W), np.eye(4), atol=1e-9)
+    assert (ridge >= 0.0).all()
+    if max(scale) < 1e10:
+        u = np.array([0.3, -0.4, 2.0, 0.7])
+        assert ridge @ u**2 == pytest.approx(ridge_of(W @ u, fit_intercept), rel=1e-6)
 
 
-def test_without_a_constraint_the_loss_has_one_curvature_in_all_directions():
-    X, y, group = draw(2_000, 0)
-    problem = task(None)
-    learner, W = warm_up(problem, X, y, group, np.ones(2_000), Multipliers("two_point", 0))
-    theta = W @ learner.settings.start
-    H = W.T @ problem.on(X, y, group, np.ones(2_000)).curvature_of_loss(theta) @ W
-    np.testing.assert_allclose(H, H[0, 0] * np.eye(3), atol=1e-6 * H[0, 0])
+def test_the_spread_of_scores_is_the_length_of_the_coefficients():
+    data = unequal_rows(500, weighted=True)
+    W, _ = coordinates(data.X, data.weight, True)
+    u = np.array([0.3, -0.4, 2.0, 0.7])
+    assert np.average((data.X @ W @ u) ** 2, weights=data.weight) == pytest.approx(u @ u)
 
 
-def test_the_ridge_is_that_of_the_features_without_the_intercept():
-    X, y, group = draw(2_000, 0)
-    learner, W = warm_up(task(), X * [1.0, 100.0, 1.0], y, group, np.ones(2_000), Multipliers("two_point", 0))
-    u = np.array([0.3, -0.4, 2.0])
-    assert learner.form.ridge @ u**2 == pytest.approx(np.sum((W @ u)[:2] ** 2))
+def test_only_the_intercept_is_free_of_the_ridge():
+    data = unequal_rows(500)
+    W, ridge = coordinates(data.X, data.weight, True)
+    assert np.count_nonzero(ridge < 1e-12) == 1
+    np.testing.assert_allclose((W @ np.eye(4)[np.argmin(ridge)])[:3], 0.0, atol=1e-9)
+    assert (coordinates(data.X, data.weight, False)[1] > 1e-3).all()
 
 
-def test_columns_that_follow_from_others_do_no_harm():
-    X, y, group = draw(5_000, 0)
-    twice = np.column_stack([X[:, 0], X])
-    theta = fit(task(), (twice, y, group), 3, 0)
-    assert np.isfinite(theta).all()
-    assert abs(gaps(theta[:, 0], X[:, [0, 0, 1, 2]], group)) < 0.05
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_columns_that_follow_from_others_or_are_zero_are_stretched_by_one_rows_worth_at_most(fit_intercept):
+    data = unequal_rows(500)
+    X = np.column_stack([data.X[:, 0], data.X[:, 0] + data.X[:, 1], np.zeros(500), data.X])
+    data = data._replace(X=X)
+    W, ridge = coordinates(X, data.weight, fit_intercept)
+    assert np.isfinite(W).all()
+    assert np.isfinite(ridge).all()
+    assert np.linalg.matrix_rank(W) == 7
+    values = np.linalg.eigvalsh(second_moment(data, W))
+    np.testing.assert_allclose(values[-4:], 1.0, atol=1e-6)
+    np.testing.assert_allclose(values[:3], 0.0, atol=1e-6)
+    assert np.linalg.norm(W, 2) < 100.0 * np.sqrt(500)
+    u = np.linspace(-1.0, 1.0, 7)
+    assert ridge @ u**2 == pytest.approx(ridge_of(W @ u, fit_intercept), rel=1e-6)
 
 
-@pytest.mark.parametrize("tolerance", [0.0, 0.1])
-def test_one_pass_ends_near_the_exact_solution_on_the_same_rows(tolerance):
-    problem = task(tolerance=tolerance)
-    data = draw(20_000, 3)
-    theta = fit(problem, data, 40, 0)
-    exact = problem.on(*data, np.ones(20_000)).solve(tolerance)
-    assert exact.reached
-    off = (theta[:, 0] - exact.theta) / theta[:, 1:].std(axis=1)
-    assert np.abs(off).max() < 1.0
-    X, _, group = draw(40_000, 4)
-    assert abs(gaps(theta[:, 0], X, group)) == pytest.approx(tolerance, abs=0.025)
+def test_one_row_with_another_value_is_not_stretched_further_than_others():
+    data = unequal_rows(400)
+    rare = np.zeros(400)
+    rare[7] = 1e-3
+    W, _ = coordinates(np.column_stack([rare, data.X]), data.weight, True)
+    moved = np.column_stack([rare, data.X]) @ W
+    assert np.linalg.norm(moved[7]) < 2.0 * np.sqrt(400)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_fewer_rows_than_columns_still_have_coordinates(n):
+    data = unequal_rows(n)
+    W, ridge = coordinates(data.X, data.weight, True)
+    assert np.isfinite(W).all()
+    assert np.isfinite(ridge).all()
+    assert np.linalg.matrix_rank(W) == 4
+
+
+# -- What does not depend on units ------------------------------------------------------------------------------------
+
+CHANGES = {
+    "scaling": np.diag([100.0, 0.01, -3.0, 1.0]),
+    "rotation": np.block(
+        [[np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0], np.zeros((3, 1))], [np.zeros((1, 3)), 1.0]]
+    ),
+    "shift": np.eye(4) + np.outer([0.0, 0.0, 0.0, 1.0], [2.0, -1.0, 5.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_without_a_ridge_scores_do_not_depend_on_the_units_of_features(change, surrogate, use):
+    data = unequal_rows(1_500, seed=1, weighted=True)
+    changed = data._replace(X=data.X @ CHANGES[change])
+    task = task_of(surrogate=surrogate, alpha=0.0, **USES[use])
+    found = []
+    for rows in (data, changed):
+        learner, W, reached = begin(task, rows.part(0, 1_000))
+        assert reached
+        rest = rows.part(1_000).moved(W)
+        theta = learner.mean(learner.step(learner.init(5), rest.X, rest.y, rest.weight, group=rest.group))
+        found.append(rows.X @ W @ np.column_stack([learner.settings.start, theta]))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+
+
+def test_with_a_ridge_scores_depend_on_the_units_of_features():
+    data = unequal_rows(1_000, seed=1)
+    scores = []
+    for scale in (1.0, 0.1):
+        rows = data._replace(X=data.X * [scale, scale, scale, 1.0])
+        learner, W, _ = begin(task_of(alpha=0.1), rows)
+        scores.append(rows.X @ W @ learner.settings.start)
+    assert np.abs(scores[0] - scores[1]).max() > 0.1
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_ridge_does_not_depend_on_the_draw_of_the_warm_up_rows(loss):
+    data = unequal_rows(2_000, seed=1)
+    task = task_of(None, loss=loss, alpha=0.1)
+    found = []
+    for first in (data.part(0, 200), data.part(200, 1_000)):
+        learner, W, _ = begin(task, first)
+        found.append(W @ exact(task, learner, W, data).solve().theta)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-7)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_columns_that_follow_from_others_do_no_harm(use):
+    data = unequal_rows(3_000, seed=1)
+    twice = data._replace(X=np.column_stack([data.X[:, 0], np.zeros(3_000), data.X]))
+    task = task_of(alpha=1e-3, **USES[use])
+    scores = []
+    for rows in (data, twice):
+        learner, W, _ = begin(task, rows.part(0, 1_000))
+        rest = rows.part(1_000).moved(W)
+        theta = learner.mean(learner.step(learner.init(3), rest.X, rest.y, rest.weight, group=rest.group))
+        assert np.isfinite(theta).all()
+        scores.append(rest.X @ theta)
+    np.testing.assert_allclose(scores[0], scores[1], atol=0.05)
+
+
+def test_weights_of_the_warm_up_rows_have_mean_1():
+    data = unequal_rows(500, weighted=True)
+    found = [begin(task_of(), data._replace(weight=scale * data.weight))[0] for scale in (1.0, 7.0)]
+    for learner in found:
+        assert learner.form.first.weight.mean() == pytest.approx(1.0)
+    np.testing.assert_allclose(found[0].settings.start, found[1].settings.start, atol=1e-9)
+
+
+# -- Coverage ---------------------------------------------------------------------------------------------------------
+
+
+def gaps_of(theta, data):
+    positive = data.X @ theta > 0.0
+    return positive[data.group[:, 0] == 1].mean(axis=0) - positive[data.group[:, 0] == 0].mean(axis=0)
 
 
 @pytest.mark.slow
 def test_with_everything_drawn_again_intervals_cover_the_gap_of_the_population():
-    problem = task(tolerance=0.05)
-    population = draw(200_000, 10**6)
-    X, _, group = (part[:10_000] for part in population)
-    truth = gaps(problem.on(*population, np.ones(200_000)).solve(0.05).theta, X, group)
-    repetitions = 100
-    found = [fit(problem, draw(5_000, seed), 80, seed) for seed in range(repetitions)]
-    covered = again = 0
-    fits = np.array([gaps(theta[:, 0], X, group) for theta in found])
-    for r, theta in enumerate(found):
-        low, high = np.quantile(gaps(2.0 * theta[:, :1] - theta[:, 1:], X, group), [0.025, 0.975], method="weibull")
+    task = task_of(tolerance=0.05)
+    population = synthetic_rows(SyntheticDI, 100_000, seed=10**6)
+    learner, W, _ = begin(task, population.part(0, 10_000))
+    evaluation = population.part(0, 10_000)
+    truth = gaps_of(W @ exact(task, learner, W, population).solve(0.05).theta, evaluation)
+    repetitions = 80
+    covered = 0
+    for seed in range(repetitions):
+        data = synthetic_rows(SyntheticDI, 4_000, seed)
+        learner, W, _ = begin(task, data.part(0, 1_000), seed=seed)
+        rest = data.part(1_000).moved(W)
+        state = learner.step(learner.init(81), rest.X, rest.y, rest.weight, group=rest.group)
+        found = gaps_of(W @ learner.mean(state), evaluation)
+        low, high = 2.0 * found[0] - np.quantile(found[1:], [0.975, 0.025], method="weibull")
         covered += low <= truth <= high
-        middle = theta[:, 1:].mean(axis=1, keepdims=True)
-        moved = theta[:, :1] + np.sqrt(2.0) * (theta[:, 1:] - middle)
-        low, high = np.quantile(gaps(moved, X, group), [0.025, 0.975], method="weibull")
-        again += low <= fits[(r + 1) % repetitions] <= high
-    least = binom.ppf(1e-4, repetitions, 0.93)
-    assert covered >= least
-    assert again >= least
+    assert covered >= binom.ppf(1e-3, repetitions, 0.93)

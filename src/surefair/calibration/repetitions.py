@@ -46,7 +46,9 @@ class Design:
         The settings to try.
     problem : Problem
         The same, with names looked up.
-    population, constraint_set : Rows
+    population : Rows
+    constraint_set : Rows or None
+        None where everything is drawn anew, and the constraint is learnt from all rows.
     star : ndarray of shape (D,)
         θ*.
     n_rows, n_evaluation : int
@@ -63,7 +65,7 @@ class Design:
     clf: FairClassifier
     problem: Problem
     population: Rows
-    constraint_set: Rows
+    constraint_set: Rows | None
     star: FloatArray
     n_rows: int
     n_evaluation: int
@@ -87,8 +89,8 @@ class Design:
         params = self.clf.get_params(deep=False) | {"random_state": random_state, "n_replicates": n_replicates}
         clf = FairClassifier(**params | {"intersections": False, "n_jobs": 1})  # intersections are columns by now
         apart = self.constraint_set
-        given = (apart.X, apart.truth, _sensitive(apart), apart.weight)
-        fitted = self.fitting(clf, rows.X, rows.truth, sensitive_features=_sensitive(rows), constraint_set=given)
+        given = {} if apart is None else {"constraint_set": (apart.X, apart.truth, _sensitive(apart), apart.weight)}
+        fitted = self.fitting(clf, rows.X, rows.truth, sensitive_features=_sensitive(rows), **given)
         return fitted.model_
 
     def gap(self, theta: FloatArray, rows: Rows) -> FloatArray:

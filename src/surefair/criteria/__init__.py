@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from surefair.criteria._comparisons import SURROGATES, Comparisons, Entries, wide_slope
+from surefair.criteria._comparisons import CHANCE, FEW, SURROGATES, Comparisons, Entries, surrogate
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import (
     Form,
@@ -30,7 +30,9 @@ from surefair.criteria._forms import (
 from surefair.names import one_of
 
 __all__ = [
+    "CHANCE",
     "CRITERIA",
+    "FEW",
     "SURROGATES",
     "Comparisons",
     "Criterion",
@@ -48,7 +50,7 @@ __all__ = [
     "kinked",
     "linearise",
     "on_grid",
-    "wide_slope",
+    "surrogate",
 ]
 
 

@@ -6,18 +6,25 @@ a row adds its own value to the cells of its groups. A rate that conditions on t
 
 Two surrogates for "positive" and "negative" are known:
 
-    decisions   1{m > 0} and 1{m ≤ 0}, with a bell curve of m / width for slope
+    decisions   Φ(u) and 1 - Φ(u), a smooth step of u = m / (width · spread of the scores)
     scores      max(0, m) and max(0, -m), the paper's; for demographic parity m itself
 
-With ``decisions`` a tolerance bounds the gap of decisions itself, because values are hard; slopes are soft, because a
-step has none.
+Φ is the integral of a kernel of fourth order, (105/64)(1 - u²)²(1 - 3u²) between -1 and 1: a mean of Φ differs from the
+share of positive decisions only by terms of fourth order in the width, so a tolerance for one is a tolerance for the
+other. The width is relative to the spread of the scores, their root mean square, so shrinking all scores changes
+nothing.
+
+The *value* of a decision is narrow, so that it counts decisions. Its *slope*, which says in which direction a
+constraint pushes θ, is wide: that of a narrow step rests on few rows, and its own derivative, which Newton's method
+needs, on even fewer. Both estimate the same slope, that of the share of positive decisions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +35,15 @@ from surefair.criteria._forms import Slabs
 from surefair.rows import FloatArray, IntArray
 
 SURROGATES = ("decisions", "scores")
+
+FEW = 30
+"""Rows of a cell before its group is constrained; counted without weights, so that it is the same in all replicates."""
+
+CLEAR = 4.0
+"""Standard errors from which on a gap of decisions is more than chance."""
+
+CHANCE = 6.0
+"""Squared length of the slope of a gap, relative to what chance gives it, from which on the gap is constrained."""
 
 
 class Entries(NamedTuple):
@@ -116,6 +132,87 @@ class Comparisons:
         np.subtract.at(pull, self.pairs[:, 1], push)
         return pull
 
+    def places_in(self, larger: Comparisons, codes: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+        """Where the cells (C,) and pairs (J,) are among comparisons of more groups.
+
+        Parameters
+        ----------
+        larger : Comparisons
+            The same rates, with more groups in some columns.
+        codes : sequence of ndarray
+            For each column, the new code of each group.
+        """
+        starts = np.concatenate([[0], np.cumsum(larger.sizes)])[:-1]
+        group = np.concatenate([start + code for start, code in zip(starts, codes, strict=True)])
+        rates = np.arange(self.n_rates)
+        rates = rates // max(self.n_groups, 1) * larger.n_groups + group[rates % max(self.n_groups, 1)]
+        below = larger.below[rates[self.owner[self.n_rates :]]]
+        number = {tuple(pair): place for place, pair in enumerate(larger.pairs.tolist())}
+        pairs = [number[tuple(sorted(pair))] for pair in rates[self.pairs].tolist()]
+        return np.concatenate([rates, below]).astype(np.int64), np.array(pairs, dtype=np.int64)
+
+    def shares(self, mean: FloatArray) -> FloatArray:
+        """Derivative of its rate in the mean of each cell, given the means, shape (C, …)."""
+        share = np.ones_like(mean)
+        for below in range(self.n_rates, self.n_cells):
+            rate = self.owner[below]
+            share[rate] = np.divide(1.0, mean[below], out=np.zeros_like(mean[below]), where=mean[below] > 0.0)
+            share[below] = -mean[rate] * share[rate] ** 2
+        return share
+
+    def rate_values(self, mean: FloatArray) -> FloatArray:
+        """Rates (F, …), given the means of cells (C, …)."""
+        rates = mean[: self.n_rates].copy()
+        for below in range(self.n_rates, self.n_cells):
+            rate = self.owner[below]
+            rates[rate] *= np.divide(1.0, mean[below], out=np.zeros_like(mean[below]), where=mean[below] > 0.0)
+        return rates
+
+    def rate_sums(self, share: FloatArray, cells: FloatArray) -> FloatArray:
+        """Sum numbers of cells (C, …) by rate, each times its share (C,)."""
+        scaled = (cells.T * share).T
+        sums = scaled[: self.n_rates].copy()
+        for below in range(self.n_rates, self.n_cells):
+            sums[self.owner[below]] += scaled[below]
+        return sums
+
+    def looked_at(self, sizes: FloatArray, mean: FloatArray) -> FloatArray:
+        """Rows that each rate looks at (F,), given the sizes and means of cells: those in its denominator."""
+        found = sizes[: self.n_rates].astype(np.float64)
+        for below in range(self.n_rates, self.n_cells):
+            found[self.owner[below]] *= max(float(mean[below]), 0.0)
+        return found
+
+    def followed(
+        self, seen: FloatArray, rates: FloatArray, slopes: FloatArray, noise: FloatArray,
+        before: FloatArray | float = 0.0,
+    ) -> FloatArray:  # fmt: skip
+        """Which pairs can be constrained, 1 or 0, shape (J,).
+
+        Both groups need enough rows, and their gap, or its slope, must be more than chance. For groups that do not
+        differ the slope of the gap is noise, and a constraint on it would tie θ to a random direction.
+
+        Parameters
+        ----------
+        seen : ndarray of shape (F,)
+            Rows of each rate.
+        rates : ndarray of shape (F,)
+        slopes : ndarray of shape (F, D)
+        noise : ndarray of shape (F,)
+            Squared length that chance alone gives each slope.
+        before : ndarray of shape (J,)
+            Which pairs were followed so far; they need half as much to stay.
+        """
+        one, two = self.pairs[:, 0], self.pairs[:, 1]
+        length = np.sum((slopes[one] - slopes[two]) ** 2, axis=1)
+        enough = np.minimum(seen[one], seen[two]) >= FEW
+        least = np.where(np.asarray(before) > 0.0, 0.5 * CHANCE, CHANCE)
+        differs = length > least * (noise[one] + noise[two])
+        if self.kind == kernels.DECISIONS:
+            variance = np.clip(rates * (1.0 - rates), 1e-6, None) / np.maximum(seen, 1.0)
+            differs |= (rates[one] - rates[two]) ** 2 > CLEAR**2 * (variance[one] + variance[two])
+        return np.asarray(enough & differs, dtype=np.float64)
+
     def entries(self, y: FloatArray, group: IntArray) -> Entries:
         """Return what rows with these labels ±1 and group codes (n, columns) add; -1 is no known group."""
         truth = (y > 0.0).astype(np.int64)
@@ -154,9 +251,42 @@ class Comparisons:
         return negative if self.kind == kernels.DECISIONS else np.zeros(2), positive - negative
 
 
-def wide_slope(score: FloatArray, width: float) -> FloatArray:
-    """Slope of a decision that says where to move: a bell curve much like the derivative of a logistic function."""
-    return np.asarray(0.25 / width / (1.0 + score**2 / (kernels.TAIL * width**2)) ** 2)
+def surrogate(
+    kind: int, constant: Any, sign: Any, score: Any, scale: Any
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    """Value, slope, curvature of the slope and derivative of the value, in the score, of what a row adds to a cell.
+
+    Parameters
+    ----------
+    kind : int
+        Code of the surrogate.
+    constant, sign : float or ndarray
+        As in ``Entries``.
+    score : ndarray
+    scale : float or ndarray
+        1 / (width · spread of the scores).
+
+    Examples
+    --------
+    >>> value, slope, _, _ = surrogate(kernels.DECISIONS, 0.0, 1.0, np.array([-2.0, -0.1, 0.0, 0.1, 2.0]), 1.0)
+    >>> value.round(3), slope.round(3)
+    (array([0.  , 0.13, 0.5 , 0.87, 1.  ]), array([-0.   ,  1.56 ,  1.641,  1.56 , -0.   ]))
+    """
+    u = np.clip(score * scale, -1.0, 1.0)
+    q = u**2
+    inside = np.abs(score * scale) < 1.0
+    if kind == kernels.LINEAR:
+        slope = sign + 0.0 * score
+        return sign * score, slope, 0.0 * sign * score, slope
+    if kind == kernels.HINGE:
+        slope = sign * (sign * score > 0.0)
+        return slope * score, slope, sign**2 * inside * 0.9375 * scale * (1.0 - q) ** 2, slope
+    w = np.clip(score * scale / kernels.NARROW, -1.0, 1.0)
+    p = w**2
+    value = constant + sign * (0.5 + w * (1.640625 + p * (-2.734375 + p * (2.296875 + p * -0.703125))))
+    steep = 1.640625 * sign * scale / kernels.NARROW * (1.0 - p) ** 2 * (1.0 - 3.0 * p)
+    slope = 1.640625 * sign * scale * (1.0 - q) ** 2 * (1.0 - 3.0 * q)
+    return value, slope, -3.28125 * sign * scale**2 * inside * u * (1.0 - q) * (5.0 - 9.0 * q), steep
 
 
 def _on_decisions(rate: Rate) -> bool:

@@ -30,13 +30,16 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the registry set
     from surefair.diagnostics.covariance_disagreement import CovarianceDisagreement as CovarianceDisagreement
     from surefair.diagnostics.degenerate_replicates import DegenerateReplicates as DegenerateReplicates
     from surefair.diagnostics.dependent_rows import DependentRows as DependentRows
+    from surefair.diagnostics.exceeded_tolerance import ExceededTolerance as ExceededTolerance
     from surefair.diagnostics.few_rows_near_boundary import FewRowsNearBoundary as FewRowsNearBoundary
+    from surefair.diagnostics.ineffective_constraint import IneffectiveConstraint as IneffectiveConstraint
     from surefair.diagnostics.late_group import LateGroup as LateGroup
     from surefair.diagnostics.local_optima import LocalOptima as LocalOptima
     from surefair.diagnostics.path_too_short import PathTooShort as PathTooShort
     from surefair.diagnostics.separable_data import SeparableData as SeparableData
     from surefair.diagnostics.small_constraint_set import SmallConstraintSet as SmallConstraintSet
     from surefair.diagnostics.small_evaluation_set import SmallEvaluationSet as SmallEvaluationSet
+    from surefair.diagnostics.small_group import SmallGroup as SmallGroup
     from surefair.diagnostics.start_not_forgotten import StartNotForgotten as StartNotForgotten
     from surefair.diagnostics.step_bias import StepBias as StepBias
     from surefair.diagnostics.step_too_large import StepTooLarge as StepTooLarge

@@ -10,10 +10,10 @@ CHANCE = 0.05  # p-value
 
 
 class ChanceConstraint(Diagnostic):
-    """The constraint set does not show that groups differ: the constraint acts on chance, and costs accuracy."""
+    """The rows do not show that groups differ: a constraint would act on chance, and cost accuracy."""
 
     assumes = "Groups differ in ways that are more than chance."
-    advice = "Raise tolerance, pass a larger constraint_set, or use criterion=None."
+    advice = "Raise tolerance, train on more rows or pass a larger constraint_set, or use criterion=None."
     command_line_advice = "Raise --tolerance or --constraint-rows, or use --criterion none."
 
 
@@ -34,3 +34,14 @@ def check(p_values: Sequence[float], names: Sequence[str | None]) -> list[Diagno
         "then acts on chance, which costs accuracy and makes no group's decisions more equal."
     )
     return [ChanceConstraint(message, max(p_values), CHANCE)]
+
+
+def check_pairs(pairs: Sequence[str]) -> list[Diagnostic]:
+    """Report pairs of groups, described in words, whose gap depends on the coefficients by no more than chance."""
+    if not pairs:
+        return []
+    message = (
+        f"The rows so far do not show that decisions could differ between {first_few([*pairs])} by more than chance. "
+        "These groups are measured, but not constrained."
+    )
+    return [ChanceConstraint(message, len(pairs), 0)]

@@ -69,6 +69,10 @@ class Runs(NamedTuple):
         sums = (mine + theirs for mine, theirs in zip(self[1:], other[1:], strict=True))
         return Runs(np.full_like(self.last, -1), *sums)
 
+    def without(self, other: Runs) -> Runs:
+        """Take away the runs of rows that were counted here too."""
+        return Runs(self.last, *(mine - theirs for mine, theirs in zip(self[1:], other[1:], strict=True)))
+
 
 def check(runs: Runs, groups: Sequence[IntArray], names: Sequence[str | None]) -> list[Diagnostic]:
     """Check whether labels or groups come in clumps.

@@ -5,7 +5,7 @@ This file gathers the numbers; the files in ``diagnostics`` say what the numbers
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -54,6 +54,8 @@ def _check_training(fit: Fit) -> list[Diagnostic]:
     theta = fit.theta
     B = fit.problem.n_replicates
     found = degenerate_replicates.check(theta[:, 1:]) if B > 1 else []
+    if fit.is_learnt:
+        return found or _check_learnt(fit, theta)
     moments = _moments(fit)
     if found or moments is None:
         return found
@@ -94,6 +96,28 @@ def _check_training(fit: Fit) -> list[Diagnostic]:
     return found or covariance_disagreement.check(sd, plug_in, B)
 
 
+def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
+    """Check a fit whose constraint is learnt from all rows: the boundary of the constraint, the path, the spread."""
+    B = fit.problem.n_replicates
+    if B < 2:
+        return []
+    found: list[Diagnostic] = []
+    if fit.problem.tolerance > 0.0:
+        learner: Any = fit.learner
+        push, gap = learner.pushes(fit.state)
+        room = fit.problem.tolerance - np.abs(gap[:, 0])
+        error = push[:, 1:].std(axis=1, ddof=1)
+        found += boundary_constraint.check(
+            room, gap[:, 1:].std(axis=1, ddof=1), np.abs(push[:, 0]), error, fit.problem.tolerance
+        )
+    sd = theta[:, 1:].std(axis=1, ddof=1)
+    plug_in = np.sqrt(np.maximum(np.diag(coefficients.plug_in_covariance(fit)), 0.0))
+    if not found and coefficients.is_traced(fit) and fit.n_rows - fit.constraint_set.n >= PATH:
+        scaling = np.sqrt(np.maximum(np.diag(coefficients.scaling(fit)), 0.0) / fit.n_rows)
+        found += time_dependence.check_path(scaling, sd, B)
+    return found or covariance_disagreement.check(sd, plug_in, B)
+
+
 def _check_start(bias: FloatArray, sd: FloatArray, reach: float, shards: int) -> list[Diagnostic]:
     found = start_not_forgotten.check(bias, sd, shards)
     return step_too_small.check(reach) + found if found else []
@@ -103,6 +127,8 @@ def _check_random_scaling(fit: Fit) -> list[Diagnostic]:
     """Check whether iterates forget fast enough for random scaling: within 1 / (η λ) rows, λ the smallest curvature."""
     if diverged := check_divergence(fit):
         return diverged
+    if fit.is_learnt:
+        return []
     hessian, _ = coefficients.plug_in_moments(fit)
     settings = fit.learner.settings
     mean = fit.learner.mean(fit.without_replicates)[:, 0]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from surefair import kernels
-from surefair.inference import covariance
+from surefair.inference import covariance, influence
 from surefair.inference import sandwich as limit_law
 from surefair.inference.limits import limits
 from surefair.learners import trace as traces
@@ -65,6 +65,8 @@ def plug_in_moments(fit: Fit) -> tuple[FloatArray, FloatArray]:
 
 def plug_in_covariance(fit: Fit) -> FloatArray:
     """Covariance of the averaged coefficients by the sandwich of the moments met on the way, (D, D)."""
+    if fit.is_learnt:
+        return fit.covariance_to_features(influence.moments_of_fit(fit).covariance() / fit.n_rows)
     return sandwich(fit, *plug_in_moments(fit))
 
 
@@ -83,12 +85,21 @@ def sandwich(fit: Fit, hessian: FloatArray, scores: FloatArray) -> FloatArray:
 def scaling(fit: Fit) -> FloatArray:
     """Random-scaling matrix of the averaged coefficients, (D, D); see ``covariance.random_scaling``."""
     k = fit.state.k
+    if fit.is_learnt:
+        first = fit.constraint_set.n
+        origin = fit.state.origin[: len(fit.W), 0]
+        path = np.zeros((3, *fit.state.path.transpose(1, 0, 2).shape))
+        path[traces.PATH] = fit.state.path.transpose(1, 0, 2)
+        total = k * fit.learner.mean(fit.without_replicates)[:, 0] - first * origin
+        return fit.covariance_to_features(covariance.random_scaling(path, total, k - first))
     total = k * (fit.learner.mean(fit.without_replicates)[:, 0] - fit.learner.settings.start)
     return fit.covariance_to_features(covariance.random_scaling(trace(fit), total, k))
 
 
 def is_traced(fit: Fit) -> bool:
     """Whether a trace of the pass was kept."""
+    if fit.is_learnt:
+        return bool(fit.state.path[-1, 0, -1] > 0.0)
     return fit.state.k >= kernels.BLOCK and len(getattr(fit.state, "trace", ())) > 0
 
 

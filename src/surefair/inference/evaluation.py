@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from surefair.diagnostics import few_rows_near_boundary
+from dataclasses import replace
+
+from surefair.diagnostics import exceeded_tolerance, few_rows_near_boundary
 from surefair.diagnostics.step_too_large import DIVERGED
 from surefair.inference.checks import training_diagnostics
 from surefair.inference.interval import Context, Interval, Question, make_interval
@@ -41,6 +43,7 @@ def model_interval(model: Model, tally: Tally, question: Question, library: str 
     source = SOURCES[question.source]
     rates_b, trained = tally.rates(question.source, question.metric.rates, model.seed)
     found = [*training_diagnostics(fit), *model.order_diagnostics()] if source.training else []
+    found += [one for one in model.diagnostics if one.forbids_verdict]
     if fit.is_finite and not source.evaluation:
         found += few_rows_near_boundary.check(tally.n_near)
     context = Context(
@@ -51,4 +54,20 @@ def model_interval(model: Model, tally: Tally, question: Question, library: str 
         notes=new_groups(tally.groups, model.groups, "not seen in training"),
         diagnostics=tuple(found),
     )
-    return make_interval(question, tally.counts(question.source).of(0), tally.groups, rates_b, trained, context)
+    interval = make_interval(question, tally.counts(question.source).of(0), tally.groups, rates_b, trained, context)
+    if not _is_as_constrained(model, question, tally):
+        return interval
+    exceeded = exceeded_tolerance.check(interval.low, model.problem.tolerance)
+    return replace(interval, diagnostics=(*interval.diagnostics, *exceeded)) if exceeded else interval
+
+
+def _is_as_constrained(model: Model, question: Question, tally: Tally) -> bool:
+    """Whether the interval is for the gap of decisions that a tolerance bounds, so that the two can be compared."""
+    problem = model.problem
+    bounded = model.trained.is_learnt and problem.surrogate == "decisions" and problem.penalty is None
+    same = problem.criterion is not None and question.metric.name == problem.criterion.name
+    return bounded and same and question.source in ("evaluation", "total") and _same_groups(model, tally)
+
+
+def _same_groups(model: Model, tally: Tally) -> bool:
+    return model.groups is not None and {*tally.groups.labels} <= {*model.groups.labels}

@@ -63,7 +63,7 @@ SOURCES = {
 """The four sources."""
 
 
-def replicate_coefficients(source: str, method: str, theta: FloatArray) -> FloatArray:
+def replicate_coefficients(source: str, method: str, theta: FloatArray, mirrored: bool = False) -> FloatArray:
     """Coefficients of the models whose decisions are counted: the fit (first), then what stands for its replicates.
 
     Parameters
@@ -71,6 +71,9 @@ def replicate_coefficients(source: str, method: str, theta: FloatArray) -> Float
     source, method : str
     theta : ndarray of shape (D, 1 + B)
         Coefficients of the fit and of its replicates.
+    mirrored : bool
+        Whether percentiles are those of replicates mirrored at the fit, which removes the bias of its steps. Newton
+        steps have none to speak of.
     """
     fit = theta[:, :1]
     replicates = theta[:, 1:]
@@ -79,7 +82,7 @@ def replicate_coefficients(source: str, method: str, theta: FloatArray) -> Float
     if source == "retraining":
         middle = fit if method == "paper" else replicates.mean(axis=1, keepdims=True)
         return np.hstack([fit, fit + np.sqrt(2.0) * (replicates - middle)])
-    if method == "percentile":
+    if method == "percentile" and mirrored:
         return np.hstack([fit, 2.0 * fit - replicates])  # mirrored
     return theta
 
@@ -127,7 +130,7 @@ class Tally:
         theta = fit.theta
 
         def counted(source: str, part: Rows) -> Counts:
-            found = _count(replicate_coefficients(source, method, theta), part, n_threads)
+            found = _count(replicate_coefficients(source, method, theta, not fit.is_learnt), part, n_threads)
             return Counts(*(np.broadcast_to(table, (theta.shape[1], *table.shape[1:])) for table in found))
 
         tables = {

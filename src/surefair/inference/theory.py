@@ -15,13 +15,17 @@ from scipy.special import ndtr
 
 from surefair.criteria import Criterion, Form, Rate, Slabs
 from surefair.diagnostics import Diagnostic, LocalOptima, boundary_constraint, issue, stopped_early
+from surefair.inference import influence
 from surefair.inference.counts import count, rates_of
 from surefair.inference.metric import get_metric
 from surefair.inference.sandwich import sandwich
 from surefair.names import one_of
 from surefair.rows import FloatArray, Rows, is_sparse
-from surefair.training.fit import Fit
+from surefair.training.coordinates import with_ones
+from surefair.training.fit import Fit, task_of
+from surefair.training.problem import Problem
 from surefair.training.solver import (
+    APART,
     Objective,
     Optimum,
     active_slabs,
@@ -30,6 +34,8 @@ from surefair.training.solver import (
     local_optima,
     penalty_terms,
 )
+from surefair.training.stationary import Conditions
+from surefair.training.warm_up import coordinates
 
 if TYPE_CHECKING:
     from surefair.classifier import FairClassifier
@@ -50,7 +56,9 @@ DRAWS = 2000  # coefficients drawn from the limit law
 METHODS = ("delta", "sample")
 
 
-def optimum(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> FloatArray:
+def optimum(
+    clf: FairClassifier, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+) -> FloatArray:
     """Return θ*, the optimum of a classifier's problem when (X, y) is the whole population.
 
     A penalty may have several local optima. This function returns the best one found from several starts and warns
@@ -59,9 +67,11 @@ def optimum(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) -
     Parameters
     ----------
     clf : FairClassifier
-        Fitted; it supplies the loss, the ridge, the coordinates and the constraint set D'.
+        Fitted; it supplies the loss, the ridge, the coordinates and the constraint.
     X : array-like of shape (n_rows, n_features), data frame or sparse matrix
     y : array-like of shape (n_rows,)
+    sensitive_features : array-like of shape (n_rows,), data frame or dict of columns
+        Required where the constraint is learnt from all rows.
     sample_weight : array-like of shape (n_rows,), optional
 
     Returns
@@ -74,17 +84,23 @@ def optimum(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) -
     >>> import surefair as sf
     >>> data = sf.datasets.SyntheticDI(seed=1).sample(20_000)
     >>> clf = sf.FairClassifier(n_replicates=0, random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive)
-    >>> theta = sf.theory.optimum(clf, data.X, data.y)
+    >>> theta = sf.theory.optimum(clf, data.X, data.y, sensitive_features=data.sensitive)
     >>> bool(np.abs(theta - np.append(clf.coef_, clf.intercept_)).max() < 0.1)
     True
     """
-    fit, rows = _population(clf, X, y, sample_weight)
+    fit, rows = _population(clf, X, y, sensitive_features, sample_weight)
+    if fit.is_learnt:
+        best, found = best_learnt(population_optima(fit, rows), fit)
+        issue(found)
+        return best.theta
     best, found = _best(fit, _objective(fit, rows))
     issue(found)
     return fit.to_features(best.theta)
 
 
-def optima(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> list[Optimum]:
+def optima(
+    clf: FairClassifier, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+) -> list[Optimum]:
     """Return all local optima found of a classifier's problem when (X, y) is the whole population, best first.
 
     Without a penalty the problem is convex and has one optimum. With a penalty, the solver starts from the optimum of
@@ -93,7 +109,7 @@ def optima(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) ->
 
     Parameters
     ----------
-    clf, X, y, sample_weight
+    clf, X, y, sensitive_features, sample_weight
         As in ``optimum``.
 
     Returns
@@ -106,14 +122,16 @@ def optima(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) ->
     >>> import surefair as sf
     >>> data = sf.datasets.SyntheticDM(seed=1).sample(5_000)
     >>> clf = sf.FairClassifier("false_positive_rate", penalty=20.0, n_replicates=0, random_state=0)
-    >>> found = sf.theory.optima(clf.fit(data.X, data.y, sensitive_features=data.sensitive), data.X, data.y)
-    >>> len(found), found[0].reached
-    (1, True)
+    >>> clf = clf.fit(data.X, data.y, sensitive_features=data.sensitive)
+    >>> sf.theory.optima(clf, data.X, data.y, sensitive_features=data.sensitive)[0].reached
+    True
     """
-    return population_optima(*_population(clf, X, y, sample_weight))
+    return population_optima(*_population(clf, X, y, sensitive_features, sample_weight))
 
 
-def asymptotic_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> FloatArray:
+def asymptotic_covariance(
+    clf: FairClassifier, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+) -> FloatArray:
     """Covariance of √n(θ̄ - θ*) in the limit of many rows n, when they are drawn from the population (X, y).
 
     The constraint set is taken as given, as everywhere in this module. θ* itself shows which faces hold it. If a face
@@ -131,9 +149,11 @@ def asymptotic_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight:
     Parameters
     ----------
     clf : FairClassifier
-        Fitted; it supplies the loss, the ridge, the coordinates and the constraint set D'.
+        Fitted; it supplies the loss, the ridge, the coordinates and the constraint.
     X : array-like of shape (n_rows, n_features), data frame or sparse matrix
     y : array-like of shape (n_rows,)
+    sensitive_features : array-like of shape (n_rows,), data frame or dict of columns
+        Required where the constraint is learnt from all rows.
     sample_weight : array-like of shape (n_rows,), optional
         Shares of the population: a row of weight 2 stands for two rows.
 
@@ -147,17 +167,19 @@ def asymptotic_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight:
     >>> import surefair as sf
     >>> data = sf.datasets.SyntheticDI(seed=1).sample(20_000)
     >>> clf = sf.FairClassifier(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive)
-    >>> covariance = sf.theory.asymptotic_covariance(clf, data.X, data.y)
+    >>> covariance = sf.theory.asymptotic_covariance(clf, data.X, data.y, sensitive_features=data.sensitive)
     >>> spread = np.sqrt(np.diag(covariance) / 19_000)
     >>> bool(np.allclose(clf.coef_replicates_.std(axis=0), spread[:2], rtol=0.25))
     True
     """
-    covariance, found = limit_covariance(*_population(clf, X, y, sample_weight))
+    covariance, found = limit_covariance(*_population(clf, X, y, sensitive_features, sample_weight))
     issue(found)
     return covariance
 
 
-def paper_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any = None) -> FloatArray:
+def paper_covariance(
+    clf: FairClassifier, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+) -> FloatArray:
     """Covariance of √n(θ̄ - θ*) as the paper prints it, for reproduction only.
 
     Under slabs P H† P Σ P H† P; with a penalty H⁻¹(Σ + R₂²∇γ∇γᵀ)H⁻¹, where γ = Σⱼ gⱼ² and H is the Hessian of loss and
@@ -166,14 +188,14 @@ def paper_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any 
 
     Parameters
     ----------
-    clf, X, y, sample_weight
+    clf, X, y, sensitive_features, sample_weight
         As in ``asymptotic_covariance``.
 
     Returns
     -------
     ndarray of shape (n_features + 1, n_features + 1)
     """
-    covariance, found = printed_covariance(*_population(clf, X, y, sample_weight))
+    covariance, found = printed_covariance(*_population(clf, X, y, sensitive_features, sample_weight))
     issue(found)
     return covariance
 
@@ -183,12 +205,17 @@ def paper_covariance(clf: FairClassifier, X: Any, y: Any, *, sample_weight: Any 
 
 def population_optima(fit: Fit, rows: Rows) -> list[Optimum]:
     """Return all local optima of a fit's problem when these rows are the population, best first."""
+    if fit.is_learnt:
+        return learnt_optima(fit.problem, rows, fit.W, fit.learner.form.ridge)
     found = local_optima(_objective(fit, rows), fit.learner.form)
     return [one._replace(theta=fit.to_features(one.theta)) for one in found]
 
 
 def limit_covariance(fit: Fit, rows: Rows) -> tuple[FloatArray, list[Diagnostic]]:
     """Return what ``asymptotic_covariance`` returns, with diagnostics in place of warnings."""
+    if fit.is_learnt:
+        _, covariance, found = _learnt_law(fit, rows)
+        return covariance, found
     objective = _objective(fit, rows)
     best, found = _best(fit, objective, beside_fit=True)
     covariance, more = _covariance(objective, fit.learner.form, best.theta)
@@ -197,6 +224,11 @@ def limit_covariance(fit: Fit, rows: Rows) -> tuple[FloatArray, list[Diagnostic]
 
 def printed_covariance(fit: Fit, rows: Rows) -> tuple[FloatArray, list[Diagnostic]]:
     """Return what ``paper_covariance`` returns, with diagnostics in place of warnings."""
+    if fit.is_learnt:
+        raise ValueError(
+            "The paper's covariance is that of a constraint that a set of rows fixes; received a fit whose constraint "
+            "was learnt from all rows. Pass a constraint_set to fit, or use asymptotic_covariance."
+        )
     objective = _objective(fit, rows)
     form = fit.learner.form
     settings = objective.settings
@@ -268,7 +300,7 @@ def gap_law(
     Parameters
     ----------
     clf : FairClassifier
-        Fitted; it supplies the loss, the ridge, the coordinates and the constraint set D'.
+        Fitted; it supplies the loss, the ridge, the coordinates and the constraint.
     X, y, sensitive_features
         The population, with two groups.
     n : int
@@ -310,12 +342,17 @@ def gap_law(
             f"{kind} of {len(rates)} rate(s) between groups {sizes}. Use one of the metric's rates (such as "
             "false_positive_rate for equalized_odds), and two groups at a time."
         )
-    objective = _objective(fit, rows)
-    best, found = _best(fit, objective, beside_fit=True)
-    covariance, more = _covariance(objective, fit.learner.form, best.theta)
-    issue(found + more)
-    theta = fit.to_features(best.theta)
-    spread = fit.covariance_to_features(covariance) / n
+    if fit.is_learnt:
+        theta, covariance, found = _learnt_law(fit, rows)
+        spread = covariance / n
+    else:
+        objective = _objective(fit, rows)
+        best, found = _best(fit, objective, beside_fit=True)
+        covariance, more = _covariance(objective, fit.learner.form, best.theta)
+        found = found + more
+        theta = fit.to_features(best.theta)
+        spread = fit.covariance_to_features(covariance) / n
+    issue(found)
     features = fit.features(rows.X)
 
     def gaps_of(models: FloatArray) -> FloatArray:
@@ -376,10 +413,74 @@ def _gap_slope(
 # -- From a population to its moments ---------------------------------------------------------------------------------
 
 
-def _population(clf: FairClassifier, X: Any, y: Any, sample_weight: Any) -> tuple[Fit, Rows]:
+def _population(
+    clf: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+) -> tuple[Fit, Rows]:  # fmt: skip
     """Return the fit, and checked rows that stand for the population."""
-    rows = clf.rows(X, y, sample_weight=sample_weight)
-    return clf.answer().trained, rows
+    fit = clf.answer().trained
+    needed = fit.is_learnt and fit.problem.criterion is not None
+    rows = clf.rows(
+        X, y, sensitive_features=sensitive_features, sample_weight=sample_weight, need_groups=needed
+    )  # fmt: skip
+    return fit, rows
+
+
+# -- A constraint that is learnt from all rows ------------------------------------------------------------------------
+
+
+def learnt_optima(
+    problem: Problem, rows: Rows, W: FloatArray | None = None, ridge: FloatArray | None = None
+) -> list[Optimum]:
+    """Return all local optima when these rows are the population, best first, as coefficients of the features.
+
+    Without coordinates ``W`` and their ``ridge`` those of the population are used.
+    """
+    conditions, W = _conditions(problem, rows, W, ridge)
+    found: list[Optimum] = []
+    for one in conditions.optima(problem.tolerance, _penalty(problem)):
+        theta = W @ one.theta
+        far = APART * float(np.abs(theta).max(initial=0.0))
+        if not found or (one.reached and all(np.abs(theta - other.theta).max() > far for other in found)):
+            found.append(Optimum(theta, one.value, one.reached))
+    return found
+
+
+def best_learnt(found: list[Optimum], fit: Fit) -> tuple[Optimum, list[Diagnostic]]:
+    """Return the best optimum, with diagnostics if the fit is nearer to another one."""
+    closest = nearest([one.theta for one in found], fit.coefficients[:, 0])
+    diagnostics: list[Diagnostic] = []
+    if closest > 0:
+        message = (
+            f"The problem has {len(found)} local optima, with values from {found[0].value:.6g} to "
+            f"{found[-1].value:.6g}. This fit is nearest to number {1 + closest}; the result is for the best one."
+        )
+        diagnostics.append(LocalOptima(message, len(found), 1))
+    return found[0], diagnostics + stopped_early.check(found[0].reached)
+
+
+def _learnt_law(fit: Fit, rows: Rows) -> tuple[FloatArray, FloatArray, list[Diagnostic]]:
+    """Optimum of the population nearest to a fit, and the covariance of √n(θ - θ*), in units of the features."""
+    problem = fit.problem
+    conditions, W = _conditions(problem, rows, fit.W, fit.learner.form.ridge)
+    ends = conditions.optima(problem.tolerance, _penalty(problem))
+    best = ends[nearest([W @ one.theta for one in ends], fit.coefficients[:, 0])]
+    moments = influence.moments_of_rows(conditions, best, problem.tolerance, _penalty(problem))
+    return W @ best.theta, W @ moments.covariance() @ W.T, stopped_early.check(best.reached)
+
+
+def _conditions(
+    problem: Problem, rows: Rows, W: FloatArray | None, ridge: FloatArray | None
+) -> tuple[Conditions, FloatArray]:
+    task = task_of(problem, rows)
+    X = with_ones(rows.X.toarray() if is_sparse(rows.X) else rows.X, problem.fit_intercept)
+    if W is None or ridge is None:
+        W, units = coordinates(X, rows.weight, problem.fit_intercept)
+        ridge = problem.alpha * units
+    return task.conditions(W, ridge, X @ W, rows.y, rows.group, rows.weight), W
+
+
+def _penalty(problem: Problem) -> float:
+    return (problem.penalty or 0.0) * problem.loss.penalty_factor
 
 
 def _objective(fit: Fit, rows: Rows) -> Objective:

@@ -75,7 +75,8 @@ def merge_models(models: Mapping[str, Model] | None, shard: Mapping[str, Model])
 
 
 def _n_rows(models: Mapping[str, Model]) -> int:
-    return next(iter(models.values())).n_rows
+    """Rows besides those that every fit began with."""
+    return next(iter(models.values())).n_later
 
 
 def send(models: Mapping[str, Model], known: Packed, **more: Any) -> bytes:

@@ -280,6 +280,11 @@ class Census:
         both = zip(self.among(groups).rows, other.among(groups).rows, strict=True)
         return Census(groups, tuple(mine + theirs for mine, theirs in both))
 
+    def without(self, other: Census) -> Census:
+        """Take away the rows of another census, which were counted here too."""
+        counted = other.among(self.groups.joined_with(other.groups)).rows
+        return Census(self.groups, tuple(mine - theirs for mine, theirs in zip(self.rows, counted, strict=True)))
+
     @property
     def counts(self) -> list[int]:
         """Rows of each group, for all columns."""

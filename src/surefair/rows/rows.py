@@ -108,6 +108,17 @@ class Rows:
             group = np.stack(columns, axis=1)
         return replace(self, group=group, names=self.names._replace(groups=groups))
 
+    def known_among(self, groups: Groups) -> IntArray:
+        """Codes of the rows' groups among fewer groups, (n, columns); -1 for a group that is not among them."""
+        if groups is self.names.groups or not self.n:
+            return self.group
+        columns = []
+        for codes, old, size in zip(self.groups.recode(groups), self.group.T, self.groups.sizes, strict=True):
+            known = np.full(size + 1, -1)
+            known[codes] = np.arange(len(codes))
+            columns.append(known[old])
+        return np.stack(columns, axis=1)
+
     def trimmed(self) -> Rows:
         """Keep only the groups that occur in these rows."""
         groups, group = self.groups.among(self.group)

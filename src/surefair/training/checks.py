@@ -9,22 +9,26 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import chdtrc
 
-from surefair.criteria import Form, Members, Slabs
+from surefair.criteria import FEW, Form, Members, Slabs
 from surefair.diagnostics import (
     Diagnostic,
     chance_constraint,
     degenerate_replicates,
+    ineffective_constraint,
     late_group,
     separable_data,
     small_constraint_set,
+    small_group,
     step_too_large,
+    stopped_early,
     time_dependence,
 )
 from surefair.diagnostics.time_dependence import Runs
+from surefair.learners.stochastic_newton import Learnt
 from surefair.losses import LOSSES
 from surefair.rows import Census, FloatArray, Groups, IntArray, is_sparse
 from surefair.training.coordinates import enough_rows
-from surefair.training.fit import Fit
+from surefair.training.fit import Begun, Fit
 
 FEW_WRONG = 0.02  # share of rows on the wrong side; with more of them, no hyperplane can separate the labels
 
@@ -51,6 +55,32 @@ def check_constraint_set(fit: Fit) -> list[Diagnostic]:
     if problem.loss is LOSSES["log_loss"] and rows.weight.any():
         found += _check_separable(fit, enough)
     return found
+
+
+def check_first_rows(fit: Fit, begun: Begun) -> list[Diagnostic]:
+    """Check the warm-up rows of a fit whose constraint is learnt from all rows."""
+    rows = fit.constraint_set
+    found = stopped_early.check(begun.reached)
+    if fit.problem.criterion is not None and rows.names.groups is not None:
+        found += ineffective_constraint.check(begun.free, begun.held, begun.error, fit.problem.tolerance)
+    if fit.problem.loss is LOSSES["log_loss"]:
+        found += _check_separable(fit, enough_rows(fit.features(rows.X)))
+    return found
+
+
+def check_groups(fit: Fit) -> list[Diagnostic]:
+    """Check which groups are constrained, where the constraint is learnt from all rows."""
+    form = fit.learner.form
+    if not isinstance(form, Learnt) or not len(form.comparisons.pairs):
+        return []
+    groups = fit.constraint_set.groups
+    c = form.comparisons
+    seen = fit.state.seen[: c.n_rates, 0].reshape(len(c.rates), c.n_groups).min(axis=0)
+    found = small_group.check(dict(zip(groups.words, seen.astype(int).tolist(), strict=True)), FEW)
+    off = c.pairs[fit.state.followed[:, 0] == 0.0] % c.n_groups
+    enough = (seen >= FEW)[off].all(axis=1) if len(off) else np.zeros(0, dtype=bool)
+    pairs = dict.fromkeys(f"{groups.words[a]} and {groups.words[b]}" for a, b in off[enough].tolist())
+    return found + chance_constraint.check_pairs([*pairs])
 
 
 def _check_separable(fit: Fit, enough: bool) -> list[Diagnostic]:

@@ -1,21 +1,22 @@
-"""Fit: a problem set up on its constraint set D', and what has been learnt from the rows so far."""
+"""Fit: a problem set up on its first rows, and what has been learnt from the rows so far."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_matrix
 
 from surefair import kernels
-from surefair.criteria import Form, Slabs
+from surefair.criteria import Comparisons, Form, Slabs
 from surefair.learners import LEARNERS, Learner, learner_for
 from surefair.learners.schedules import PolynomialDecay, automatic
-from surefair.rows import FloatArray, Names, Rows, is_sparse, pack_array, unpack_array
+from surefair.learners.stochastic_newton import Learnt, NewtonState
+from surefair.rows import FloatArray, Groups, Names, Rows, is_sparse, pack_array, unpack_array
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.training import solver
 from surefair.training.constraints import constrain
@@ -29,6 +30,7 @@ from surefair.training.coordinates import (
     with_ones,
 )
 from surefair.training.problem import Problem
+from surefair.training.warm_up import WIDTH, Task, rebuild, warm_up
 
 RANK = 1e-10  # singular values below this share of the largest are rounding
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
@@ -43,7 +45,8 @@ class Fit:
     ----------
     problem : Problem
     constraint_set : Rows
-        D'; its names hold the groups that are constrained.
+        D', or the warm-up rows if the constraint is learnt from all rows; its names hold the groups that are
+        constrained.
     W : ndarray of shape (D, D), or (D,) for a scaling
         The learner's coordinates.
     learner : Learner
@@ -145,29 +148,52 @@ class Fit:
         """
         state = self.state
         total = self.weight
+        group = None
+        if self.is_learnt and self.constraint_set.names.groups is not None:
+            group = rows.known_among(self.constraint_set.groups)
         size = SPARSE_CHUNK if is_sparse(rows.X) else max(1024, CHUNK // len(self.W))
         for low in range(0, rows.n, size):
             chunk = slice(low, low + size)
-            relative, total = relative_weight(rows.weight[chunk], state.k, total)
+            if self.is_learnt:
+                relative: FloatArray | float = rows.weight[chunk] / self.constraint_set.weight.mean()
+                total += float(rows.weight[chunk].sum())
+            else:
+                relative, total = relative_weight(rows.weight[chunk], state.k, total)
             X = self.to_learner(rows.X[chunk])
             y = np.ascontiguousarray(rows.y[chunk])
             reuse = last or low > 0
-            state = self.learner.step(state, X, y, relative, n_threads, reuse, self.columns)
+            codes = None if group is None else group[chunk]
+            state = self.learner.step(state, X, y, relative, n_threads, reuse, self.columns, codes)
         return replace(self, state=state, weight=total)
 
     def reseed(self, seed: int) -> Fit:
-        """Return the fit before its first row, with other weights for its replicates."""
+        """Return the fit before its first row, or after the warm-up rows, with other weights for its replicates."""
         settings = self.learner.settings
+        if self.is_learnt:
+            problem = self.problem.reseed(seed)
+            newton: Any = self.learner
+            return replace(self, problem=problem, learner=newton.reseeded(problem.multipliers))
         return assemble(
             self.problem.reseed(seed), self.constraint_set, self.W, self.learner.form, settings.start,
             settings.schedule, self.sparse,
         )  # fmt: skip
 
+    def regrouped(self, groups: Groups) -> Fit:
+        """Return the fit with more groups; where the constraint is learnt from all rows, they will be constrained."""
+        known = self.constraint_set.names.groups
+        if not self.is_learnt or self.problem.criterion is None or known is None or known.labels == groups.labels:
+            return self
+        rows = self.constraint_set.among(groups)
+        newton: Any = self.learner
+        learner, state = newton.regrouped(self.state, task_of(self.problem, rows).comparisons, groups.recode(known))
+        return replace(self, constraint_set=rows, learner=learner, state=state)
+
     def merge(self, other: Fit) -> Fit:
         """Merge the fits of two shards of rows."""
         state = self.learner.merge(self.state, other.state)
         shards = sum(fit.shards for fit in (self, other) if fit.n_rows > 0)
-        return replace(self, state=state, weight=self.weight + other.weight, shards=max(shards, 1))
+        twice = float(self.constraint_set.weight.sum()) if self.is_learnt else 0.0
+        return replace(self, state=state, weight=self.weight + other.weight - twice, shards=max(shards, 1))
 
     def block(self) -> tuple[Any, float]:
         """Return the columns of the state that rows moved, and the weight of the rows."""
@@ -183,6 +209,11 @@ class Fit:
         return replace(self, state=state, weight=blocks[0][1])
 
     # -- What to know about it --------------------------------------------------------------------------------------
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether the constraint is learnt from all rows, not fixed by a set of rows."""
+        return isinstance(self.learner.form, Learnt)
 
     @property
     def is_rigid(self) -> bool:
@@ -221,18 +252,28 @@ class Fit:
             "weight": self.weight,
             "shards": self.shards,
         }
-        arrays = add_prefix("constraint", self.constraint_set.pack(), "_")
-        arrays |= _pack_tuple("state", self.state) | _pack_tuple("form", self.learner.form)
+        arrays = add_prefix("constraint", self.constraint_set.pack(), "_") | _pack_tuple("state", self.state)
+        form = self.learner.form
+        if isinstance(form, Learnt):
+            arrays |= {"push": form.push, "ridge": form.ridge}
+        else:
+            arrays |= _pack_tuple("form", form)
         return meta, arrays | {"W": self.W, "start": self.learner.settings.start}
 
     @classmethod
     def unpack(cls, meta: dict[str, Any], arrays: Arrays, names: Names) -> Fit:
         """Rebuild a fit from what ``pack`` returned; its constraint set has these names."""
-        form_class = next(form for form, _ in LEARNERS if form.__name__ == meta["form"])
+        form_class: Any = next(form for form, _ in LEARNERS if form.__name__ == meta["form"])
+        problem = Problem.unpack(meta["problem"])
+        rows = Rows.unpack(select_prefix("constraint", arrays, "_"), names)
+        if form_class is Learnt:
+            learner: Any = rebuild(task_of(problem, rows), problem, rows, arrays)
+            fit = cls(problem, rows, arrays["W"], learner, None, False)
+            state = _unpack_tuple("state", NewtonState, arrays)
+            return replace(fit, state=state._replace(k=int(state.k)), weight=meta["weight"], shards=meta["shards"])
         fit = assemble(
-            Problem.unpack(meta["problem"]), Rows.unpack(select_prefix("constraint", arrays, "_"), names), arrays["W"],
-            _unpack_tuple("form", form_class, arrays), arrays["start"], PolynomialDecay(**meta["schedule"]),
-            meta["sparse"],
+            problem, rows, arrays["W"], _unpack_tuple("form", form_class, arrays), arrays["start"],
+            PolynomialDecay(**meta["schedule"]), meta["sparse"],
         )  # fmt: skip
         state = _unpack_tuple("state", type(fit.state), arrays)
         return replace(fit, state=state._replace(k=int(state.k)), weight=meta["weight"], shards=meta["shards"])
@@ -265,6 +306,51 @@ def begin(problem: Problem, constraint_set: Rows) -> Fit:
         leverage = curvature / c * squared_lengths(moved)
         schedule = automatic(c, float(share @ leverage**2) / len(start), len(y))
     return assemble(problem, constraint_set, W, form, start, schedule, is_sparse(X))
+
+
+class Begun(NamedTuple):
+    """What the warm-up rows show: whether the problem was solved on them, and the gaps of decisions there."""
+
+    reached: bool
+    free: FloatArray  # without a constraint, of the pairs that are constrained
+    held: FloatArray  # with it
+    error: FloatArray  # standard errors
+
+
+def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun]:
+    """Begin a fit whose constraint is learnt from all rows with the warm-up rows."""
+    groups = rows.names.groups
+    some = rows.y[rows.weight > 0.0]
+    if len(np.unique(some)) < 2:
+        raise ValueError(
+            f"The first {rows.n} rows that have any weight show {len(np.unique(some))} of the two labels, and a fit "
+            "begins with both classes. Shuffle the rows."
+        )
+    if problem.criterion is not None and groups is not None:
+        groups.check_comparable(", or use criterion=None to train without a constraint")
+    rows = rows.copy()
+    X = with_ones(rows.X, problem.fit_intercept)
+    begun = warm_up(task_of(problem, rows), X, rows.y, rows.group, rows.weight, problem.multipliers)
+    learner: Any = begun.learner
+    state = learner.init(1 + problem.n_replicates)
+    fit = Fit(problem, rows, begun.W, learner, state, False, weight=float(rows.weight.sum()))
+    return fit, Begun(begun.reached, *begun.gaps)
+
+
+def task_of(problem: Problem, rows: Rows) -> Task:
+    """Return the problem as one whose constraint is learnt from rows like these."""
+    groups = rows.names.groups
+    criterion = problem.criterion if groups is not None else None
+    assert problem.surrogate is not None
+    return Task(
+        loss=problem.loss,
+        comparisons=Comparisons.of(criterion, problem.surrogate, groups.sizes if criterion and groups else ()),
+        alpha=problem.alpha,
+        width=WIDTH if problem.sharpness is None else 1.0 / problem.sharpness,
+        tolerance=problem.tolerance,
+        penalty=problem.penalty or 0.0,
+        fit_intercept=problem.fit_intercept,
+    )
 
 
 def assemble(

@@ -22,11 +22,20 @@ from surefair.diagnostics import Diagnostic
 from surefair.diagnostics.time_dependence import Runs
 from surefair.rows import Census, FloatArray, Groups, Levels, Names, Rows
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
-from surefair.training.checks import check_constraint_set, check_divergence, check_late_groups, check_order
-from surefair.training.fit import Fit, Learn, begin
+from surefair.training.checks import (
+    check_constraint_set,
+    check_divergence,
+    check_first_rows,
+    check_groups,
+    check_late_groups,
+    check_order,
+)
+from surefair.training.fit import Fit, Learn, begin, begin_learnt
 from surefair.training.problem import Problem
 
 __all__ = ["Model", "Problem"]
+
+PER_FEATURE = 10  # warm-up rows for each coefficient, at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +98,17 @@ class Model:
 
     @property
     def n_rows(self) -> int:
-        """Rows trained on; rows of the constraint set are not among them."""
+        """Rows trained on; rows of a constraint set that fixes the constraint are not among them."""
         return 0 if self.fit is None else self.fit.n_rows
 
     @property
+    def n_later(self) -> int:
+        """Rows trained on after those that the fit began with."""
+        return self.n_rows - (self.fit.constraint_set.n if self.fit is not None and self.fit.is_learnt else 0)
+
+    @property
     def trained(self) -> Fit:
-        """The fit; it is an error to ask before the constraint set is complete."""
+        """The fit; it is an error to ask before it has begun."""
         if self.fit is None:
             raise ValueError("The constraint set is not complete yet. Take more rows first.")
         return self.fit
@@ -117,17 +131,29 @@ class Model:
         return rows
 
     def group_counts(self) -> dict[tuple[str | None, Any], dict[str, Any]]:
-        """Rows of each group, those in the constraint set, and whether it is constrained, by column and value."""
+        """Rows of each group, those in a constraint set, and whether it is constrained, by column and value."""
         if self.census is None:
             return {}
+        held = self._constrained_groups()
         rows = self.constraint_set
-        apart = Census.of(rows.groups).count(rows.group)
-        known = dict(zip(rows.groups.labels, apart.counts, strict=True))
-        constrains = self.problem.criterion is not None
+        learnt = self.fit is not None and self.fit.is_learnt
+        apart = Census.of(rows.groups).count(rows.group).counts
+        known = {} if learnt else dict(zip(rows.groups.labels, apart, strict=True))
         return {
-            label: {"n": n, "n_constraint": known.get(label, 0), "constrained": constrains and label in known}
+            label: {"n": n, "n_constraint": known.get(label, 0), "constrained": label in held}
             for label, n in zip(self.census.groups.labels, self.census.counts, strict=True)
         }
+
+    def _constrained_groups(self) -> set[tuple[str | None, Any]]:
+        """Groups that are constrained: those of the constraint set, or those of pairs that the learner follows."""
+        rows = self.constraint_set
+        if self.problem.criterion is None or rows.names.groups is None:
+            return set()
+        labels = rows.groups.labels
+        if self.fit is None or not self.fit.is_learnt:
+            return set(labels)
+        pairs = self.fit.learner.form.comparisons.pairs[self.fit.state.followed[:, 0] > 0.0]
+        return {labels[rate % len(labels)] for rate in pairs.ravel().tolist()}
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -138,7 +164,7 @@ class Model:
         late: list[Diagnostic] = []
         if self.problem.criterion is not None and self.groups is not None and constrained is not None:
             late = check_late_groups(self.groups, constrained)
-        return (*self.found, *late, *check_divergence(self.fit))
+        return (*self.found, *late, *check_groups(self.fit), *check_divergence(self.fit))
 
     def order_diagnostics(self) -> list[Diagnostic]:
         """Check whether the rows of the stream seem to come in random order."""
@@ -149,7 +175,10 @@ class Model:
     def train(
         self, rows: Rows, constraint_set: Rows | None = None, n_threads: int = 1, learn: Learn = Fit.learn
     ) -> Model:
-        """Train on a whole data set; without a constraint set, the first rows are set apart, at most a fifth of them.
+        """Train on a whole data set.
+
+        The first rows are warm-up rows; where the constraint is not learnt from all rows, they are set apart as the
+        constraint set, at most a fifth of them.
 
         Parameters
         ----------
@@ -160,29 +189,48 @@ class Model:
             ``Fit.learn``, or something that does the same elsewhere.
         """
         model = self._count(rows)
+        given = constraint_set is not None
         if constraint_set is None:
-            apart = min(self.problem.n_constraint, rows.n // 5)
+            learns = self.problem.learns_from(rows.X)
+            apart = self.n_first(rows) if learns else min(self.problem.n_constraint, rows.n // 5)
             constraint_set, rows = rows.part(slice(0, apart)), rows.part(slice(apart, None))
-        model = model.begin(constraint_set)
+        model = model.begin(constraint_set, given)
         return replace(model, fit=learn(model.trained, rows, n_threads, last=True))
 
-    def begin(self, constraint_set: Rows) -> Model:
-        """Set the model up on its constraint set, which must have rows of every group known."""
+    def begin_with(self, rows: Rows) -> Model:
+        """Begin with these rows, however few they are."""
+        return self._count(rows).begin(rows, given=False)
+
+    def n_first(self, rows: Rows) -> int:
+        """Rows that a fit begins with: the constraint set, or the warm-up rows, at least some for each feature."""
+        if not self.problem.learns_from(rows.X):
+            return self.problem.n_constraint
+        return max(self.problem.n_warmup, PER_FEATURE * (self.n_features + 1))
+
+    def begin(self, constraint_set: Rows, given: bool = True) -> Model:
+        """Set the model up on its constraint set, which must have rows of every group known, or on its first rows.
+
+        ``given`` if the user passed these rows as the constraint set, which fixes the constraint.
+        """
+        if self.problem.learns_from(constraint_set.X) and not given:
+            fit, begun = begin_learnt(self.problem, constraint_set)
+            return replace(self, fit=fit, waiting=None, found=tuple(check_first_rows(fit, begun)))
         fit = begin(self.problem, constraint_set)
         return replace(self, fit=fit, waiting=None, found=tuple(check_constraint_set(fit)))
 
     def take(self, rows: Rows, n_threads: int = 1) -> Model:
-        """Take the next rows of a stream; until there are enough of them, they wait to become the constraint set."""
+        """Take the next rows of a stream; until there are enough of them to begin with, they wait."""
         model = self._count(rows)
         rows = rows if model.groups is None else rows.among(model.groups)
         if model.fit is None:
             rows = rows if model.waiting is None else model.waiting.followed_by(rows)
-            size = self.problem.n_constraint
+            size = self.n_first(rows)
             if rows.n < size:
                 return replace(model, waiting=rows.copy())
             model = model._begin_stream(rows.part(slice(0, size)))
             rows = rows.part(slice(size, None))
-        return replace(model, fit=model.trained.learn(rows, n_threads))
+        fit = model.trained if model.groups is None else model.trained.regrouped(model.groups)
+        return replace(model, fit=fit.learn(rows, n_threads))
 
     def _count(self, rows: Rows) -> Model:
         """Count rows by group; there may be new groups."""
@@ -208,7 +256,7 @@ class Model:
             if min(present.sizes) > 1:  # otherwise `begin` says what is wrong
                 names = constraint_set.names._replace(groups=present)
                 constraint_set = replace(constraint_set, group=codes, names=names)
-        return self.begin(constraint_set)
+        return self.begin(constraint_set, given=False)
 
     def answer(self, n_threads: int = 1) -> Model:
         """Return a model to answer questions from: this one, or one trained on the rows that are still waiting."""
@@ -230,6 +278,16 @@ class Model:
             raise ValueError(
                 "Both fits must have their constraint set complete before they can be merged. Train each on more rows."
             )
+        if self.groups is not None and other.groups is not None and [*self.groups.levels] == [*other.groups.levels]:
+            groups = self.groups.joined_with(other.groups)
+            one, two = (replace(model, fit=model.trained.regrouped(groups)) for model in (self, other))
+            return one._merge(two)
+        return self._merge(other)
+
+    def _merge(self, other: Model) -> Model:
+        """Merge with a model that knows the same groups."""
+        assert self.fit is not None
+        assert other.fit is not None
         if differ := self._differences(other):
             raise ValueError(
                 f"The fits are of different problems: {', '.join(differ)} differ. Fit every shard with the same "
@@ -239,7 +297,12 @@ class Model:
         if self.seed == other.seed and self.n_rows > 0 and same_state:
             raise ValueError("Both are the same fit of the same rows, and merging them would count every row twice.")
         census = None if self.census is None or other.census is None else self.census.merge(other.census)
-        return replace(self, fit=self.fit.merge(other.fit), census=census, runs=self.runs.merge(other.runs))
+        runs = self.runs.merge(other.runs)
+        if self.fit.is_learnt:  # both counted the warm-up rows
+            twice = self.uncounted()._count(self.fit.constraint_set)
+            runs = runs.without(twice.runs)
+            census = None if census is None or twice.census is None else census.without(twice.census)
+        return replace(self, fit=self.fit.merge(other.fit), census=census, runs=runs)
 
     def _differences(self, other: Model) -> list[str]:
         """Names of what differs between two models that should be of one problem."""
@@ -252,7 +315,7 @@ class Model:
                   (mine.constraint_set.names.groups, theirs.constraint_set.names.groups)]  # fmt: skip
         differ += [] if labels[0] == labels[1] else ["groups"]
         if not differ and not mine.constraint_set.same_as(theirs.constraint_set):
-            differ.append("constraint_set")
+            differ.append("warm-up rows" if mine.is_learnt else "constraint_set")
         return differ
 
     def reseed(self, seed: int) -> Model:

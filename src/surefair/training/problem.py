@@ -12,7 +12,7 @@ from surefair.learners import Settings
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES, Loss
-from surefair.rows import FloatArray
+from surefair.rows import FloatArray, is_sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +26,13 @@ class Problem:
     loss : Loss
     tolerance : float
         ε of a constraint.
-    penalty : float
-        R₂ of a penalty.
+    surrogate : {"decisions", "scores"} or None
+        What a constraint that is learnt from all rows compares; None for a constraint that a set of rows fixes.
+    penalty : float or None
+        R₂ of a penalty. None is a constraint or, where a fixed constraint needs a penalty, the weight 1.
     sharpness : float or None
-        τ of a penalty with rounded kinks; None for kinks.
+        Inverse width of a decision in a constraint that is learnt; otherwise τ of a penalty with rounded kinks. None
+        for the default.
     alpha : float
         κ of the ridge κ‖θ‖²/2.
     step_size : PolynomialDecay or None
@@ -38,7 +41,9 @@ class Problem:
     multipliers : Multipliers
         Law and seed of the replicates' weights.
     n_constraint : int
-        Rows that become the constraint set when none is given.
+        Rows that become the constraint set when none is given and the constraint is not learnt.
+    n_warmup : int
+        First rows, on which a fit whose constraint is learnt begins.
     fit_intercept : bool
     intersections : bool
         Whether intersections of the sensitive columns are groups too.
@@ -48,16 +53,22 @@ class Problem:
     criterion: Criterion | None
     loss: Loss
     tolerance: float
-    penalty: float
+    surrogate: str | None
+    penalty: float | None
     sharpness: float | None
     alpha: float
     step_size: PolynomialDecay | None
     n_replicates: int
     multipliers: Multipliers
     n_constraint: int
+    n_warmup: int
     fit_intercept: bool
     intersections: bool
     dtype: str
+
+    def learns_from(self, X: Any) -> bool:
+        """Whether the constraint is learnt from all rows X, unless a set of rows fixes it."""
+        return self.surrogate is not None and self.step_size is None and not is_sparse(X)
 
     def reseed(self, seed: int) -> Problem:
         """Return the same problem with another seed."""
@@ -69,7 +80,7 @@ class Problem:
             loss=self.loss,
             alpha=self.alpha,
             tolerance=self.tolerance,
-            penalty=self.penalty,
+            penalty=1.0 if self.penalty is None else self.penalty,
             sharpness=self.sharpness,
             schedule=schedule,
             multipliers=self.multipliers,

@@ -1,13 +1,8 @@
-"""From the first rows of a stream to a learner: coordinates, start and steps for a constraint learnt from all rows.
+"""From the first rows of a stream to a learner: coordinates, and the optimum on these rows.
 
-The warm-up rows only say where to begin and how long steps should be. They are trained on like all others, and what
-they suggest is forgotten: the point that training converges to does not depend on them. For that the ridge is defined
-in units of the features, κ‖θ‖²/2 without the intercept, whatever coordinates the learner moves in.
-
-In the learner's coordinates θ = Wu the Lagrangian has the same curvature c in all directions, as far as the warm-up
-rows show it, so that one step size serves all of them. Its curvature along the constraint is at least a tenth of that
-of the loss; across the constraint, where nothing needs to converge, it is that of the loss. Among such coordinates, W
-is the one in which the ridge is a sum over features.
+In the learner's coordinates θ = Wu the spread of the scores of the warm-up rows is ‖u‖, and the ridge is a sum over
+coordinates. The ridge is defined in units of the features, κ‖θ‖²/2 without the intercept, so the point that training
+converges to does not depend on the draw of the warm-up rows, except that they fix the units of the width of a decision.
 """
 
 from __future__ import annotations
@@ -20,11 +15,17 @@ from scipy.linalg import eigh
 from surefair.criteria import Comparisons
 from surefair.learners import Settings
 from surefair.learners.multipliers import Multipliers
-from surefair.learners.running_constraint import Running, RunningConstraint
-from surefair.learners.schedules import automatic
+from surefair.learners.schedules import PolynomialDecay
+from surefair.learners.stochastic_newton import Beginning, Learnt, StochasticNewton
 from surefair.losses import Loss
-from surefair.rows import FloatArray, IntArray
-from surefair.training.stationary import FLOOR, Stationarity
+from surefair.rows import FloatArray, IntArray, Rows
+from surefair.storage.archive import Arrays
+from surefair.training.coordinates import with_ones
+from surefair.training.problem import Problem
+from surefair.training.stationary import Conditions, Stationary
+
+WIDTH = 0.75
+"""Width of the slope of a decision, relative to the spread of the scores, unless ``sharpness`` says otherwise."""
 
 
 class Task(NamedTuple):
@@ -33,75 +34,96 @@ class Task(NamedTuple):
     loss: Loss
     comparisons: Comparisons
     alpha: float  # κ of the ridge
-    width: float = 1.0  # of the slope of decisions
+    width: float = WIDTH
     tolerance: float = 0.0
     penalty: float = 0.0  # 0 for a constraint
     fit_intercept: bool = True  # whether the last column is all ones
 
-    def on(self, X: FloatArray, y: FloatArray, group: IntArray, weight: FloatArray) -> Stationarity:
-        """Return the conditions for the stationary point on given rows, in units of the features."""
-        ridge = np.ones(X.shape[1])
-        ridge[len(ridge) - self.fit_intercept :] = 0.0
+    def conditions(
+        self, W: FloatArray, ridge: FloatArray, moved: FloatArray, y: FloatArray, group: IntArray, weight: FloatArray
+    ) -> Conditions:
+        """Return the conditions for an optimum on rows that are given in the coordinates W, with the ridge κr."""
+        ones = np.linalg.solve(W, np.eye(len(W))[-1]) if self.fit_intercept else None
         entries = self.comparisons.entries(y, group)
-        return Stationarity(
-            self.loss, self.alpha, ridge, self.comparisons, self.width, X, y, weight / weight.mean(), entries
+        return Conditions(
+            self.loss, ridge, self.comparisons, self.width, moved, y, weight / weight.mean(), entries, ones
         )
 
+    def solve(self, conditions: Conditions) -> Stationary:
+        """Find the optimum."""
+        return conditions.solve(self.tolerance, self.penalty * self.loss.penalty_factor)
 
-class WarmUp(NamedTuple):
-    """A learner, and the coordinates W that it moves in: θ = Wu, and rows X become XW."""
 
-    learner: RunningConstraint
-    W: FloatArray
+def coordinates(X: FloatArray, weight: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
+    """Coordinates W in which rows have the identity as second moment and the ridge is diagonal; and that ridge.
+
+    Directions in which the rows hardly vary, by less than one row's worth, are not stretched further.
+    """
+    n, D = X.shape
+    largest = np.abs(X).max(axis=0, initial=0.0)
+    largest[largest == 0.0] = 1.0
+    unit = X / largest
+    share = weight / weight.sum()
+    scale = np.sqrt(share @ unit**2)
+    scale[scale == 0.0] = 1.0
+    scaled = unit / scale
+    values, vectors = np.linalg.eigh((scaled.T * share) @ scaled)
+    second = (vectors * np.maximum(values, 1.0 / n)) @ vectors.T
+    scale = scale * largest
+    penalised = np.ones(D)
+    penalised[D - int(fit_intercept) :] = 0.0
+    ridge, basis = eigh(np.diag(penalised / scale**2), second)
+    return basis / scale[:, None], np.maximum(ridge, 0.0)
+
+
+class WarmedUp(NamedTuple):
+    """What the warm-up rows led to."""
+
+    learner: StochasticNewton
+    W: FloatArray  # (D, D), coordinates: θ = Wu, and rows X become XW
+    reached: bool  # whether the problem was solved on them
+    gaps: tuple[FloatArray, FloatArray, FloatArray]  # of decisions: without a constraint, with it, standard error
 
 
 def warm_up(
     task: Task, X: FloatArray, y: FloatArray, group: IntArray, weight: FloatArray, multipliers: Multipliers
-) -> WarmUp:
-    """Choose coordinates, start and steps from the warm-up rows X (n, D), with the column of ones if there is one."""
-    conditions = task.on(X, y, group, weight)
-    begin = conditions.solve(task.tolerance, task.penalty)
-    theta = begin.theta
-    n, D = X.shape
-    plain = _floored(conditions.curvature_of_loss(theta), 1.0 / n)
-    root = np.linalg.cholesky(plain)
-    inner = np.linalg.solve(root, np.linalg.solve(root, conditions.curvature(theta, begin.push)).T)
-    pairs = task.comparisons.pairs[begin.push != 0.0]
-    directions = conditions.rates(theta)[1]
-    across = np.linalg.solve(root, (directions[pairs[:, 0]] - directions[pairs[:, 1]]).T)
-    basis = np.linalg.qr(across)[0] if across.shape[1] <= D else np.eye(D)
-    along = np.eye(D) - basis @ basis.T
-    values, vectors = np.linalg.eigh(along @ (inner + inner.T) @ along / 2.0 + basis @ basis.T)
-    even = root @ (vectors * np.maximum(values, FLOOR)) @ vectors.T @ root.T
-    c = float(np.exp(np.linalg.slogdet(even)[1] / D))
-    ridge, W = eigh(np.diag(conditions.ridge), even / c)  # WᵀEW = cI, and the ridge is diagonal
+) -> WarmedUp:
+    """Choose coordinates from the warm-up rows X (n, D), with the column of ones if there is one, and solve on them."""
+    W, units = coordinates(X, weight, task.fit_intercept)
+    ridge = task.alpha * units
     moved = X @ W
-    share = weight / weight.sum()
-    leverage = task.loss.curvature(X @ theta, y) / c * np.sum(moved**2, axis=1)
+    conditions = task.conditions(W, ridge, moved, y, group, weight)
+    begin = task.solve(conditions)
+    free, error = conditions.decision_gaps(conditions.free().theta)
+    held, _ = conditions.decision_gaps(begin.theta)
+    on = conditions.followed(conditions.tangent(begin.theta)) > 0.0
+    gaps = (free[on], held[on], error[on])
+    learner = _learner(task, begin.theta, begin.push, ridge, moved, y, group, weight, multipliers)
+    return WarmedUp(learner, W, begin.reached, gaps)
+
+
+def rebuild(task: Task, problem: Problem, rows: Rows, arrays: Arrays) -> StochasticNewton:
+    """Rebuild a learner from its warm-up rows and what was found on them."""
+    X = with_ones(rows.X, problem.fit_intercept) @ arrays["W"]
+    return _learner(
+        task, arrays["start"], arrays["push"], arrays["ridge"], X, rows.y, rows.group, rows.weight, problem.multipliers
+    )
+
+
+def _learner(
+    task: Task, start: FloatArray, push: FloatArray, ridge: FloatArray, moved: FloatArray, y: FloatArray,
+    group: IntArray, weight: FloatArray, multipliers: Multipliers,
+) -> StochasticNewton:  # fmt: skip
     settings = Settings(
         loss=task.loss,
         alpha=task.alpha,
         tolerance=task.tolerance,
         penalty=task.penalty,
         sharpness=None,
-        schedule=automatic(c, float(share @ leverage**2) / D, n),
+        schedule=PolynomialDecay(1.0, 1.0),
         multipliers=multipliers,
-        start=np.asarray(np.linalg.solve(W, theta), dtype=np.float64),
+        start=start,
         robust=True,
     )
-    form = Running(
-        comparisons=task.comparisons,
-        width=task.width,
-        curvature=W.T @ conditions.curvature(theta, begin.push) @ W,
-        ridge=np.maximum(ridge, 0.0),
-        push=begin.push,
-        square=float(share @ (X @ theta) ** 2),
-    )
-    return WarmUp(RunningConstraint(settings, form), W)
-
-
-def _floored(hessian: FloatArray, least: float) -> FloatArray:
-    """Return a Hessian in which no direction has less than this share of the curvature of its columns."""
-    scale = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
-    values, vectors = np.linalg.eigh(hessian / np.outer(scale, scale))
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T * np.outer(scale, scale))
+    first = Beginning(moved, y, weight / weight.mean(), group[:, : len(task.comparisons.sizes)])
+    return StochasticNewton(settings, Learnt(task.comparisons, task.width, ridge, push, first))

@@ -1,0 +1,95 @@
+"""Covariance of coefficients under a constraint that is learnt from the same rows.
+
+A row moves the gradient of the Lagrangian by ψ and the means of cells by ρ. The conditions of the optimum, linearised,
+
+    H Δθ + Gᵀ Δλ = -ψ,      G' Δθ - Δλ / (2 R₂) = -P ρ      over the pairs that hold the optimum,
+
+turn both into a movement of θ. Here H is the Hessian of the Lagrangian, G are the slopes of the gaps and G' their
+derivatives, and P turns means of cells into gaps. So the noise of the constraint counts beside that of the loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surefair.criteria import Comparisons
+from surefair.learners.trace import symmetric
+from surefair.rows import FloatArray
+from surefair.training.fit import Fit
+from surefair.training.stationary import Conditions, Stationary
+
+
+class Moments(NamedTuple):
+    """What the covariance is made of; D features, C cells, J pairs."""
+
+    hessian: FloatArray  # (D, D)
+    slopes: FloatArray  # (J, D), of the gaps
+    steep: FloatArray  # (J, D), derivatives of the gaps
+    gaps_of_cells: FloatArray  # (J, C), P
+    active: FloatArray  # (J,), 1 for pairs that hold the optimum
+    give: float
+    scatter: FloatArray  # (D + C, D + C), covariance of (ψ, ρ)
+
+    def covariance(self) -> FloatArray:
+        """Covariance of √n(θ - θ*), shape (D, D)."""
+        D = len(self.hessian)
+        on = self.active > 0.0
+        slopes = self.slopes[on]
+        conditions = np.block([[self.hessian, slopes.T], [self.steep[on], -self.give * np.eye(len(slopes))]])
+        solved = np.linalg.pinv(conditions, rcond=1e-12)[:D]
+        moved = np.hstack([solved[:, :D], solved[:, D:] @ self.gaps_of_cells[on]])
+        return np.asarray(moved @ self.scatter @ moved.T)
+
+
+def moments_of_fit(fit: Fit) -> Moments:
+    """Moments that a pass has kept, in the learner's coordinates."""
+    learner: Any = fit.learner
+    state = fit.state
+    c = learner.form.comparisons
+    settings = learner.settings
+    geometry = learner.geometry(state)
+    at = learner.columns(state)
+    sums = symmetric(state.scatter[:, 0]) / max(state.scatter[-1, 0, -1], 1.0)
+    mean = sums[-1, :-1]
+    held = np.abs(state.push[:, 0]) > 0.0 if settings.tolerance > 0.0 else np.ones(len(state.push), dtype=bool)
+    return Moments(
+        hessian=np.linalg.inv(geometry.inverse),
+        slopes=geometry.across,
+        steep=geometry.lift @ np.linalg.inv(geometry.inverse),
+        gaps_of_cells=gaps_of_cells(c, at.value[:, 0], at.counts[:, 0] / at.weight[0, 0]),
+        active=state.followed[:, 0] * held,
+        give=learner.give,
+        scatter=sums[:-1, :-1] - np.outer(mean, mean),
+    )
+
+
+def moments_of_rows(conditions: Conditions, optimum: Stationary, tolerance: float, penalty: float) -> Moments:
+    """Moments of rows that are the population, at its optimum."""
+    c = conditions.comparisons
+    tangent = conditions.tangent(optimum.theta)
+    psi, rho, shares = conditions.influences(optimum.theta, optimum.push, tangent)
+    both = np.hstack([psi, rho])
+    mean = both.mean(axis=0)
+    on = conditions.followed(tangent, np.asarray(optimum.push != 0.0, dtype=np.float64))
+    held = np.abs(optimum.push) > 0.0 if tolerance > 0.0 else np.ones(len(optimum.push), dtype=bool)
+    hessian = conditions.loss_hessian(optimum.theta)
+    hessian = hessian + conditions.constraint_hessian(optimum.theta, c.by_rate(optimum.push), tangent)
+    return Moments(
+        hessian=hessian,
+        slopes=tangent.slopes[c.pairs[:, 0]] - tangent.slopes[c.pairs[:, 1]],
+        steep=tangent.steep[c.pairs[:, 0]] - tangent.steep[c.pairs[:, 1]],
+        gaps_of_cells=gaps_of_cells(c, tangent.mean, shares),
+        active=on * held,
+        give=0.5 / penalty if penalty > 0.0 else 0.0,
+        scatter=both.T @ both / len(both) - np.outer(mean, mean),
+    )
+
+
+def gaps_of_cells(c: Comparisons, mean: FloatArray, shares: FloatArray) -> FloatArray:
+    """P: how gaps (J,) move with what rows add to cells (C,), given the means and the shares of the cells."""
+    by_cell = np.divide(c.shares(mean), shares, out=np.zeros_like(mean), where=shares > 0.0)
+    to_rates = np.zeros((c.n_rates, c.n_cells))
+    to_rates[c.owner, np.arange(c.n_cells)] = by_cell
+    return np.asarray(to_rates[c.pairs[:, 0]] - to_rates[c.pairs[:, 1]])

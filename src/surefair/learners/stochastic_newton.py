@@ -1,0 +1,580 @@
+"""Newton's method on a stream, for a loss under a constraint that is learnt from the same rows.
+
+The problem is to minimise mean ℓ(θᵀx, y) + κ Σ r_j θ_j² / 2 under |c_p(θ)| ≤ ε for all pairs p of groups, or with
+R₂ Σ c_p² added. Each c_p is the difference of a rate between two groups, and a rate is made of means f_g of Φ(θᵀx) over
+the rows of a cell g (see ``criteria/_comparisons.py``). Coordinates are such that the spread of the scores is ‖θ‖.
+
+The warm-up rows come first: the problem is solved exactly on them, for the fit and for each replicate with its own
+weights V. Then rows come in blocks of 32. For a block and each replicate, with n the weight of all rows so far, n_g
+that of a cell, λ the multipliers of the pairs, and w_g = Σ ± λ (∂rate / ∂f_g) n / n_g:
+
+    γ = Σ ωV [ℓ' x + Σ_g w_g (Φ' z - G_g)]                            over the block, with z = x - (xᵀθ) θ / ‖θ‖²
+    f_g ← f_g + Σ ωV (Φ - f_g) / n_g                                   over the rows of the block in the cell
+    q = -(γ / n) - …ridge…,   c = gaps of f + G H⁻¹ (q + Gᵀλ)          the gaps after a step without multipliers
+    λ' = multipliers that bring c - G H⁻¹ Gᵀλ' within ε                by sweeps over the pairs
+    Δ = H⁻¹ (q - Gᵀ(λ' - λ)),   θ ← θ + Δ,   f_g ← f_g + G_gᵀΔ,   λ ← λ'
+
+This is Newton's method for the conditions of the optimum on all rows so far: the steps 1/n H⁻¹ weigh every row equally,
+whenever it came, so that the result after n rows is the optimum on these rows up to terms of order 1/n. There is no
+step size to choose, no start to forget and nothing to average.
+
+The Hessian H of the Lagrangian and the slopes G are sums over the rows of the stream at the coefficients of the fit.
+They are the same for all replicates; replicates differ by their own gradients, values and multipliers. They are renewed
+where the number of rows has grown by a sixteenth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surefair import kernels
+from surefair.criteria import CHANCE, Comparisons, Entries, surrogate
+from surefair.learners._settings import Settings
+from surefair.learners.multipliers import Multipliers
+from surefair.learners.trace import symmetric
+from surefair.rows import FloatArray, IntArray
+
+BLOCK = kernels.DRAWN
+FLOOR = 0.1  # least curvature of the Lagrangian, relative to that of the loss
+SURVEYED = ("loss_bend", "bend", "slopes", "steep", "size", "seen", "scatter")
+GROWTH = 16  # the Hessian is renewed when the number of rows has grown by one part in so many
+
+
+class Beginning(NamedTuple):
+    """The warm-up rows in the learner's coordinates."""
+
+    X: FloatArray  # (n, D)
+    y: FloatArray  # (n,)
+    weight: FloatArray  # (n,), of mean 1
+    group: IntArray  # (n, columns)
+
+
+class Learnt(NamedTuple):
+    """A constraint that is learnt from the stream: what is compared, and where the warm-up rows lead."""
+
+    comparisons: Comparisons
+    width: float  # of a decision, relative to the spread of the scores
+    ridge: FloatArray  # κ r, (D,)
+    push: FloatArray  # λ of the fit on the warm-up rows, (J,)
+    first: Beginning
+
+
+class NewtonState(NamedTuple):
+    """Fit (column 0) and replicates after k rows; D features, C cells, J pairs, R columns.
+
+    The arrays after ``origin`` are shared by all columns.
+    """
+
+    k: int
+    theta: FloatArray  # (D, R)
+    push: FloatArray  # (J, R), λ
+    value: FloatArray  # (C, R), f
+    counts: FloatArray  # (C, R), Σ ωV of each cell
+    weight: FloatArray  # (1, R), Σ ωV
+    origin: FloatArray  # (D + J + 2C + 1, R), the five above after the warm-up rows
+    anchor: FloatArray  # (D + J + 2C + 1, 1), those of the fit where the Hessian was last renewed
+    loss_bend: FloatArray  # (D, 1, D), Σ ω ℓ'' x xᵀ over sampled rows
+    bend: FloatArray  # (D, 1, D), the Hessian of the constraint in the Lagrangian, likewise
+    slopes: FloatArray  # (C, 1, D), Σ ω Φ' z
+    steep: FloatArray  # (C, 1, D), the same with the derivative of the value in place of the slope
+    size: FloatArray  # (C, 1, 2), Σ ω and Σ ω Φ'² ‖z‖²
+    seen: FloatArray  # (C, 1), rows
+    scatter: FloatArray  # (D + C + 1, 1, D + C + 1), Σ of squares of influences over sampled rows, above the diagonal
+    path: FloatArray  # (D + 2, 1, D + 2), Σ of squares of (kθ_k less that of the warm-up rows, k likewise, 1)
+    inverse: FloatArray  # (D, 1, D), H⁻¹ in use
+    tangent: FloatArray  # (C, 1, D), G in use
+    derivative: FloatArray  # (C, 1, D), likewise for values
+    followed: FloatArray  # (J, 1), whether each pair is constrained
+    noise: FloatArray  # (J, 1), what chance contributes to the squared length of its slope
+    until: FloatArray  # (1, 1), number of rows at which these are renewed
+    rows: FloatArray  # (p, 1, D + 2 + columns): rows of an incomplete block: features, label, weight, groups
+
+
+@dataclass(frozen=True, eq=False)
+class StochasticNewton:
+    """The learner of a constraint from the stream; also the learner without a constraint."""
+
+    settings: Settings
+    form: Learnt
+
+    FORMS = ((Learnt, False),)
+
+    # -- States -------------------------------------------------------------------------------------------------------
+
+    def init(self, n_columns: int) -> NewtonState:
+        """State after the warm-up rows."""
+        D = len(self.settings.start)
+        c = self.form.comparisons
+        C, J = c.n_cells, len(c.pairs)
+        first = self.form.first
+        entries = c.entries(first.y, first.group)
+        some = entries.cell >= 0
+        count = np.zeros(C)
+        np.add.at(count, entries.cell[some], first.weight[np.nonzero(some)[0]])
+        value = np.zeros(C)
+        scale = self._scale(self.settings.start)
+        score = (first.X @ self.settings.start)[:, None]
+        values = surrogate(c.kind, entries.constant, entries.sign, score, scale)[0]
+        np.add.at(value, entries.cell[some], (values * first.weight[:, None])[some])
+        value = np.divide(value, count, out=np.zeros(C), where=count > 0.0)
+        fit = np.concatenate([self.settings.start, self.form.push, value, count, [first.weight.sum()]])
+        state = NewtonState(
+            k=len(first.y),
+            theta=np.repeat(self.settings.start[:, None], n_columns, axis=1),
+            push=np.repeat(self.form.push[:, None], n_columns, axis=1),
+            value=np.zeros((C, n_columns)),
+            counts=np.zeros((C, n_columns)),
+            weight=np.zeros((1, n_columns)),
+            origin=np.zeros((len(fit), n_columns)),
+            anchor=fit[:, None],
+            loss_bend=np.zeros((D, 1, D)),
+            bend=np.zeros((D, 1, D)),
+            slopes=np.zeros((C, 1, D)),
+            steep=np.zeros((C, 1, D)),
+            size=np.zeros((C, 1, 2)),
+            seen=np.zeros((C, 1)),
+            scatter=np.zeros((D + C + 1, 1, D + C + 1)),
+            path=np.zeros((D + 2, 1, D + 2)),
+            inverse=np.zeros((D, 1, D)),
+            tangent=np.zeros((C, 1, D)),
+            derivative=np.zeros((C, 1, D)),
+            followed=np.ones((J, 1)),
+            noise=np.zeros((J, 1)),
+            until=np.zeros((1, 1)),
+            rows=np.zeros((0, 1, D + 2 + len(c.sizes))),
+        )
+        rows = kernels.Weighed(first.X, first.y, first.weight, 0)
+        state = self._survey(state, rows, entries, every=1)
+        pushed = np.asarray(self.form.push != 0.0, dtype=np.float64)
+        state = self._renewed(state._replace(followed=pushed[:, None]), len(first.y))
+        state = self._survey(state._replace(**_zeros(state)), rows, entries, every=1)  # with the slopes that are known
+        moving = self._moving(state)
+        args = self._arguments(state, rows, entries, True, np.empty((0, D)))
+        kernels.on_threads(kernels.newton, args, (moving,), 1, (0, n_columns))
+        state = state._replace(**moving._asdict())
+        return state._replace(origin=np.concatenate(moving))
+
+    def step(
+        self, state: NewtonState, X: FloatArray, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
+        reuse: bool = False, columns: tuple[int, int] | None = None, group: IntArray | None = None,
+    ) -> NewtonState:  # fmt: skip
+        """State after the rows X (n, D) with labels y = ±1, group codes (n, columns) and relative weights."""
+        rows = np.concatenate([state.rows, self._pack(X, y, weight, group)])
+        whole = len(rows) // BLOCK * BLOCK
+        k = state.k - len(state.rows)
+        at = 0
+        while at < whole:
+            end = min(whole, at + int(state.until[0, 0]) - k)
+            state = self._run(state, rows[at:end], k, n_threads, columns)
+            k += end - at
+            at = end
+            if k >= state.until[0, 0]:
+                state = self._renewed(state, k)
+        return state._replace(k=k + len(rows) - whole, rows=rows[whole:])
+
+    def reference_step(
+        self, state: NewtonState, x: FloatArray, y: float, weight: float = 1.0, group: IntArray | None = None
+    ) -> NewtonState:
+        """State after one row, in plain NumPy."""
+        codes = None if group is None else group[None]
+        rows = np.concatenate([state.rows, self._pack(x[None], np.array([y]), weight, codes)])
+        k = state.k - len(state.rows)
+        state = state._replace(k=k + len(rows), rows=rows)
+        if len(rows) < BLOCK:
+            return state
+        state = self._reference_block(state, rows, k)._replace(rows=rows[:0])
+        return self._renewed(state, state.k) if state.k >= state.until[0, 0] else state
+
+    def mean(self, state: NewtonState) -> FloatArray:
+        """Coefficients after all rows, shape (D, R)."""
+        return self._complete(state).theta.copy()
+
+    def merge(self, state: NewtonState, other: NewtonState) -> NewtonState:
+        """State of two shards that began with the same warm-up rows, which count once."""
+        one, two = self._complete(state), self._complete(other)
+        start = self._moving_of(two.origin)
+        parts = [(self._moving(one), 1.0), (self._moving(two), 1.0), (start, -1.0)]
+        weight = sum(sign * part.weight for part, sign in parts)
+        count = sum(sign * part.counts for part, sign in parts)
+        theta, push = (sum(sign * part.weight * part[i] for part, sign in parts) / weight for i in (0, 1))
+        k = one.k + two.k - len(self.form.first.y)
+        first = self.init(1)
+        shared = {name: getattr(one, name) + getattr(two, name) - getattr(first, name) for name in SURVEYED}
+        tangent = shared["steep"][:, 0] / np.where(shared["size"][:, :, 0] > 0.0, shared["size"][:, :, 0], np.inf)
+        total = np.zeros_like(count)
+        for part, sign in parts:
+            total += sign * part.counts * (part.value + _products(tangent, theta - part.theta))
+        value = np.divide(total, count, out=np.zeros_like(total), where=count > 0.0)
+        merged = one._replace(k=k, theta=theta, push=push, value=value, counts=count, weight=weight)
+        merged = merged._replace(**shared, path=self._merged_path(one, two))
+        merged = self._renewed(merged._replace(anchor=np.concatenate(self._moving(merged))[:, :1]), k)
+        return self._corrected(merged)
+
+    def regrouped(
+        self, state: NewtonState, comparisons: Comparisons, codes: Sequence[IntArray]
+    ) -> tuple[StochasticNewton, NewtonState]:
+        """Return the learner and its state with more groups, none of whose rows has come yet.
+
+        ``codes`` has, for each sensitive column, the new code of each group.
+        """
+        form = self.form
+        cells, pairs = form.comparisons.places_in(comparisons, codes)
+        D, J, C = len(self.settings.start), len(comparisons.pairs), comparisons.n_cells
+        kept = np.concatenate([np.arange(D), D + pairs, D + J + cells, D + J + C + cells, [D + J + 2 * C]])
+        size = D + J + 2 * C + 1
+        scatter = np.concatenate([np.arange(D), D + cells, [D + C]])
+        wide = np.zeros((D + C + 1, 1, D + C + 1))
+        wide[scatter[:, None], 0, scatter] = symmetric(state.scatter[:, 0])
+        rows = state.rows.copy()
+        for column, code in enumerate(codes):
+            rows[:, 0, D + 2 + column] = _recoded(rows[:, 0, D + 2 + column].astype(np.int64), code)
+        first = [_recoded(old, code) for old, code in zip(form.first.group.T, codes, strict=True)]
+        group = np.stack(first, axis=1)
+        by_cell = ("value", "counts", "slopes", "steep", "size", "seen", "tangent", "derivative")
+        moved: dict[str, Any] = {name: _spread(getattr(state, name), cells, C) for name in by_cell}
+        moved |= {name: _spread(getattr(state, name), pairs, J) for name in ("push", "followed", "noise")}
+        moved |= {name: _spread(getattr(state, name), kept, size) for name in ("origin", "anchor")}
+        state = state._replace(**moved, scatter=np.triu(wide[:, 0])[:, None], rows=rows)
+        form = form._replace(
+            comparisons=comparisons, push=_spread(form.push, pairs, J), first=form.first._replace(group=group)
+        )
+        return replace(self, form=form), state
+
+    # -- Blocks -------------------------------------------------------------------------------------------------------
+
+    def _run(
+        self, state: NewtonState, packed: FloatArray, k: int, n_threads: int, columns: tuple[int, int] | None
+    ) -> NewtonState:
+        """State after blocks of rows, the last of which may be incomplete; k rows came before."""
+        X, y, weight, group = self._unpack(packed)
+        entries = self.form.comparisons.entries(y, group)
+        rows = kernels.Weighed(X, y, weight, k)
+        moving = self._moving(state, copy=True)
+        path = np.empty((-(-len(y) // BLOCK), X.shape[1]))
+        args = self._arguments(state, rows, entries, False, path)
+        columns = columns or (0, state.theta.shape[1])
+        if columns[0] > 0:  # the Hessian follows the fit itself
+            kernels.on_threads(kernels.newton, args, (moving,), 1, (0, 1))
+        kernels.on_threads(kernels.newton, args, (moving,), n_threads, columns)
+        state = self._survey(state, rows, entries)
+        return self._walked(state._replace(**moving._asdict()), path, k, len(y))
+
+    def _complete(self, state: NewtonState) -> NewtonState:
+        """State with the rows of an incomplete block taken in."""
+        if not len(state.rows):
+            return state
+        k = state.k - len(state.rows)
+        return self._run(state, state.rows, k, 1, None)._replace(rows=state.rows[:0])
+
+    def _corrected(self, state: NewtonState) -> NewtonState:
+        """State moved to the constraint, by a step without rows."""
+        packed = np.zeros((1, 1, state.rows.shape[2]))
+        packed[:, :, len(state.theta)] = 1.0
+        packed[:, :, len(state.theta) + 2 :] = -1.0
+        moved = self._run(state, packed, state.k, 1, None)
+        return state._replace(**self._moving(moved)._asdict())
+
+    def _survey(
+        self, state: NewtonState, rows: kernels.Weighed, entries: Entries, every: int = kernels.BLOCK
+    ) -> NewtonState:
+        """Add rows to the sums that all columns share, at the coefficients of the anchor."""
+        at = self._moving_of(state.anchor)
+        pull = self._pull(state, at)[:, 0]
+        sums = {name: getattr(state, name).copy() for name in SURVEYED}
+        # A row without weight is not seen, so that a group of such rows is not constrained.
+        entries = entries._replace(cell=np.where(rows.weight[:, None] > 0.0, entries.cell, -1))
+        kernels.survey(
+            rows, kernels.Entries(*entries), self.settings.loss.code, self._comparing(state),
+            np.ascontiguousarray(at.theta[:, 0]), pull, np.ascontiguousarray(at.value[:, 0]),
+            np.ascontiguousarray(state.tangent[:, 0]), every, tuple(sums[name][:, 0] for name in SURVEYED),
+        )  # fmt: skip
+        return state._replace(**sums)
+
+    def _walked(self, state: NewtonState, path: FloatArray, k: int, n: int) -> NewtonState:
+        """Add the fit after each block to the path."""
+        D = path.shape[1]
+        origin = self._moving_of(state.origin)
+        n_first = len(self.form.first.y)
+        rows = np.minimum(k + BLOCK * (1 + np.arange(len(path))), k + n)
+        walked = rows[:, None] * path - n_first * origin.theta[:, 0]
+        tail = np.stack([rows - n_first, np.ones(len(rows))], axis=1)
+        new = state.path.copy()
+        kernels.add_squares(walked, np.arange(len(rows)), np.ones(len(rows)), tail.astype(np.float64), new[:, 0])
+        assert new.shape[0] == D + 2
+        return state._replace(path=new)
+
+    def _merged_path(self, one: NewtonState, two: NewtonState) -> FloatArray:
+        """Path of two shards, the second of which continues where the first ends."""
+        D = len(one.theta)
+        n_first = len(self.form.first.y)
+        onward = np.eye(D + 2)
+        onward[:D, D + 1] = one.k * one.theta[:, 0] - n_first * one.origin[:D, 0]
+        onward[D, D + 1] = one.k - n_first
+        return np.asarray(one.path + np.triu(onward @ symmetric(two.path[:, 0]) @ onward.T)[:, None])
+
+    def _renewed(self, state: NewtonState, k: int) -> NewtonState:
+        """State with the Hessian and the slopes that the rows so far show."""
+        c = self.form.comparisons
+        D = len(state.theta)
+        if state.weight.any():
+            state = state._replace(anchor=np.concatenate(self._moving(state))[:, :1].copy())
+        at = self._moving_of(state.anchor)
+        sampled = max(state.scatter[-1, 0, -1], 1.0) * at.weight[0, 0] / k
+        plain = (state.loss_bend[:, 0] + state.loss_bend[:, 0].T) / 2.0 / sampled + np.diag(self.form.ridge + 1e-10)
+        more = (state.bend[:, 0] + state.bend[:, 0].T) / 2.0 / sampled
+        size = np.where(state.size[:, 0, :1] > 0.0, state.size[:, 0, :1], np.inf)
+        tangent = state.slopes[:, 0] / size
+        share = c.shares(at.value[:, 0])
+        slopes = c.rate_sums(share, tangent)
+        noise = c.rate_sums(share**2, state.size[:, 0, 1] / size[:, 0] ** 2)
+        looked_at = c.looked_at(state.seen[:, 0], at.value[:, 0])
+        followed = c.followed(looked_at, c.rate_values(at.value[:, 0]), slopes, noise, state.followed[:, 0])
+        inverse = floored_inverse(plain, more)
+        step = max(1, k // (BLOCK * GROWTH)) * BLOCK
+        return state._replace(
+            inverse=inverse.reshape(D, 1, D),
+            noise=noise_of_pairs(c, noise, inverse)[:, None],
+            tangent=tangent[:, None],
+            derivative=(state.steep[:, 0] / size)[:, None],
+            followed=followed[:, None],
+            until=np.full((1, 1), float(k + step)),
+        )
+
+    # -- Specification ------------------------------------------------------------------------------------------------
+
+    def _reference_block(self, state: NewtonState, packed: FloatArray, k: int) -> NewtonState:
+        """State after one block of rows, in plain NumPy."""
+        c = self.form.comparisons
+        s = self.settings
+        X, y, weight, group = self._unpack(packed)
+        entries = c.entries(y, group)
+        R = state.theta.shape[1]
+        geometry = self.geometry(state)
+        theta, push, value, count, total = self._moving(state)
+        on = state.followed
+        V = weight[:, None] * s.multipliers.draw(k, len(y), R)
+        score = X @ theta
+        pull = self._pull(state, self._moving(state))
+        scale = self._scale(theta)
+        square = np.sum(theta**2, axis=0) if c.kind == kernels.DECISIONS else np.full(R, np.inf)
+        slope = s.loss.derivative(score, y[:, None])
+        drift = np.zeros(R)
+        more = np.zeros_like(count)
+        found = np.zeros_like(count)
+        for e in range(entries.cell.shape[1]):
+            for i in np.flatnonzero(entries.cell[:, e] >= 0):
+                cell = entries.cell[i, e]
+                f, bend, _, _ = surrogate(c.kind, entries.constant[i, e], entries.sign[i, e], score[i], scale)
+                slope[i] += pull[cell] * bend
+                drift += V[i] * pull[cell] * bend * score[i]
+                more[cell] += V[i]
+                found[cell] += V[i] * f
+        drawn = V.sum(axis=0)
+        gradient = X.T @ (V * slope) - theta * drift / square + self.form.ridge[:, None] * drawn * theta
+        gradient -= geometry.slopes.T @ (pull * (more - count * drawn / total[0]))
+        count = count + more
+        value = value + np.divide(found - more * value, count, out=np.zeros_like(count), where=count > 0.0)
+        total = total + drawn
+        q = -gradient / total
+        rates = c.rate_values(value)
+        gap = rates[c.pairs[:, 0]] - rates[c.pairs[:, 1]] + geometry.lift @ q + geometry.gram @ push
+        new = push * on
+        if s.tolerance == 0.0:
+            new = geometry.solved @ gap
+        for _ in range(kernels.n_sweeps(len(new)) if s.tolerance > 0.0 else 0):
+            for p in np.flatnonzero(on[:, 0]):
+                left = gap[p] - geometry.gram[p] @ new + geometry.gram[p, p] * new[p]
+                over = np.maximum(np.abs(left) - s.tolerance, 0.0)
+                new[p] = np.sign(left) * over / (geometry.gram[p, p] + self.give)
+        step = geometry.inverse @ (q - geometry.across.T @ (new - push))
+        length = np.linalg.norm(step, axis=0)
+        share = np.where(length > kernels.REACH, kernels.REACH / np.maximum(length, kernels.REACH), 1.0)
+        step = step * share
+        rows = kernels.Weighed(X, y, weight, k)
+        state = self._survey(state, rows, entries)._replace(
+            theta=theta + step, push=push + share * (new - push), value=value + geometry.steep @ step, counts=count,
+            weight=total,
+        )  # fmt: skip
+        return self._walked(state, state.theta[:, :1].T, k, len(y))
+
+    # -- Small things -------------------------------------------------------------------------------------------------
+
+    def reseeded(self, multipliers: Multipliers) -> StochasticNewton:
+        """Return the learner with other weights for the rows that follow."""
+        return replace(self, settings=replace(self.settings, multipliers=multipliers))
+
+    def _scale(self, theta: FloatArray) -> FloatArray:
+        """1 / (width · spread), shape (R,)."""
+        spread = self.form.width * np.sqrt(np.sum(theta**2, axis=0))
+        return np.asarray(np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0))
+
+    def _pull(self, state: NewtonState, at: kernels.Columns) -> FloatArray:
+        """What the slope of a row in each cell counts, w, shape (C, R)."""
+        c = self.form.comparisons
+        pull = c.by_rate(at.push * state.followed)
+        size = np.divide(at.weight, at.counts, out=np.zeros_like(at.counts), where=at.counts > 0.0)
+        return np.asarray(pull[c.owner] * c.shares(at.value) * size)
+
+    def geometry(self, state: NewtonState) -> kernels.Geometry:
+        """What Newton steps share."""
+        c = self.form.comparisons
+        inverse, tangent, derivative = (
+            np.ascontiguousarray(array[:, 0]) for array in (state.inverse, state.tangent, state.derivative)
+        )
+        share = c.shares(self._moving_of(state.anchor).value[:, 0])
+        across, steep = (
+            slopes[c.pairs[:, 0]] - slopes[c.pairs[:, 1]]
+            for slopes in (c.rate_sums(share, tangent), c.rate_sums(share, derivative))
+        )
+        lift = lifted(inverse, across, steep)
+        gram = lift @ across.T
+        inverted = solved(gram, state.followed[:, 0], self.give, state.noise[:, 0])
+        return kernels.Geometry(inverse, tangent, derivative, across, lift, gram, inverted, self.form.ridge)
+
+    def _comparing(self, state: NewtonState) -> kernels.Comparing:
+        s = self.settings
+        c = self.form.comparisons
+        return kernels.Comparing(
+            c.kind, self.form.width, c.owner, c.n_rates, np.ascontiguousarray(c.pairs.T), state.followed[:, 0] > 0.0,
+            s.tolerance, self.give,
+        )  # fmt: skip
+
+    @property
+    def give(self) -> float:
+        """How far a multiplier of 1 lets a gap go: 1 / (2 R₂) with a penalty R₂, otherwise 0."""
+        penalty = self.settings.effective_penalty
+        return 0.5 / penalty if penalty > 0.0 else 0.0
+
+    def columns(self, state: NewtonState) -> kernels.Columns:
+        """Coefficients, multipliers, values, counts and weight of all columns after all rows."""
+        return self._moving(self._complete(state))
+
+    def pushes(self, state: NewtonState) -> tuple[FloatArray, FloatArray]:
+        """Multipliers of the pairs, and their gaps in terms of the surrogate, (J, R) each."""
+        at = self.columns(state)
+        c = self.form.comparisons
+        rates = c.rate_values(at.value)
+        return at.push, rates[c.pairs[:, 0]] - rates[c.pairs[:, 1]]
+
+    def _arguments(
+        self, state: NewtonState, rows: kernels.Weighed, entries: Entries, is_first: bool, path: FloatArray
+    ) -> tuple[Any, ...]:
+        """Arguments of the kernel, up to the columns."""
+        objective = self.settings.objective()
+        comparing, geometry = self._comparing(state), self.geometry(state)
+        return rows, kernels.Entries(*entries), objective, comparing, geometry, is_first, path
+
+    def _moving(self, state: NewtonState, copy: bool = False) -> kernels.Columns:
+        """Arrays that rows move."""
+        arrays = (state.theta, state.push, state.value, state.counts, state.weight)
+        return kernels.Columns(*(array.copy() for array in arrays)) if copy else kernels.Columns(*arrays)
+
+    def _moving_of(self, stacked: FloatArray) -> kernels.Columns:
+        """The same from arrays that are stacked, as in ``origin``."""
+        D = len(self.settings.start)
+        C, J = self.form.comparisons.n_cells, len(self.form.push)
+        return kernels.Columns(*np.split(stacked, np.cumsum([D, J, C, C])))
+
+    def _pack(
+        self, X: FloatArray, y: FloatArray, weight: FloatArray | float, group: IntArray | None
+    ) -> FloatArray:  # fmt: skip
+        """Rows as one array (n, 1, D + 2 + columns)."""
+        n = len(y)
+        columns = len(self.form.comparisons.sizes)
+        codes = np.full((n, columns), -1.0) if group is None else group[:, :columns].astype(np.float64)
+        weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), n)
+        return np.concatenate([X, y[:, None], weights[:, None], codes], axis=1)[:, None]
+
+    def _unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+        """Features, labels, weights and groups of packed rows."""
+        D = len(self.settings.start)
+        flat = packed[:, 0]
+        X, y, weight = (np.ascontiguousarray(part) for part in (flat[:, :D], flat[:, D], flat[:, D + 1]))
+        return X, y, weight, flat[:, D + 2 :].astype(np.int64)
+
+
+def floored_inverse(plain: FloatArray, more: FloatArray) -> FloatArray:
+    """Inverse of ``plain`` + ``more``, in which no direction has less than a tenth of the curvature of ``plain``."""
+    root = np.linalg.cholesky(plain)
+    inner = np.linalg.solve(root, np.linalg.solve(root, plain + more).T)
+    values, vectors = np.linalg.eigh((inner + inner.T) / 2.0)
+    basis = np.linalg.solve(root.T, vectors)
+    return np.asarray((basis / np.maximum(values, FLOOR)) @ basis.T)
+
+
+def lifted(inverse: FloatArray, across: FloatArray, steep: FloatArray) -> FloatArray:
+    """Derivatives of gaps times H⁻¹, (J, D), given slopes and derivatives.
+
+    Where chance makes the derivative of a gap along H⁻¹ times its slope less than half of what the slope says, or more
+    than twice as much, the slope takes its place; so it does with several pairs, whose sweeps need a symmetric matrix.
+    """
+    plain = across @ inverse
+    if len(across) > 1:
+        return np.asarray(plain)
+    expected = np.sum(plain * across, axis=1)
+    found = np.sum((steep @ inverse) * across, axis=1)
+    close = (found > 0.5 * expected) & (found < 2.0 * expected)
+    return np.asarray(np.where(close[:, None], steep @ inverse, plain))
+
+
+def noise_of_pairs(c: Comparisons, noise: FloatArray, inverse: FloatArray) -> FloatArray:
+    """What chance contributes to G H⁻¹ Gᵀ of each pair (J,), given the noise of the slopes of rates."""
+    return np.asarray((noise[c.pairs[:, 0]] + noise[c.pairs[:, 1]]) * (np.trace(inverse) / len(inverse)))
+
+
+def solved(gram: FloatArray, on: FloatArray, give: float, noise: FloatArray) -> FloatArray:
+    """Matrix (J, J) from gaps to the multipliers that make them 0, for pairs that are on.
+
+    Slopes of several pairs may be nearly parallel. Combinations of gaps whose slope is no longer than chance makes it
+    are left alone: to make them 0 would take huge multipliers in a random direction.
+    """
+    some = np.flatnonzero(on)
+    found = np.zeros_like(gram)
+    if len(some):
+        _, kept = combinations(gram, on, noise)
+        inner = kept.T @ (gram[np.ix_(some, some)] + give * np.eye(len(some))) @ kept
+        found[np.ix_(some, some)] = kept @ np.linalg.pinv(inner, rcond=1e-12) @ kept.T
+    return found
+
+
+def combinations(gram: FloatArray, on: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Squared slopes of combinations of the pairs that are on, largest first, and the combinations, as columns.
+
+    Without those whose slope is no longer than chance makes it; the first is always there.
+    """
+    some = np.flatnonzero(on)
+    part = gram[np.ix_(some, some)]
+    values, vectors = np.linalg.eigh((part + part.T) / 2.0)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    keep = values > max(CHANCE * float(noise[some].mean()), 1e-12 * float(values[0]))
+    keep[0] = True
+    return values[keep], vectors[:, keep]
+
+
+def _spread(array: FloatArray, places: IntArray, size: int) -> FloatArray:
+    """Return an array of this many rows that has the given rows at their places, and zeros elsewhere."""
+    wide = np.zeros((size, *array.shape[1:]))
+    wide[places] = array
+    return wide
+
+
+def _recoded(old: IntArray, new: IntArray) -> IntArray:
+    """New codes of groups; -1 stays -1."""
+    return np.asarray(np.append(new, -1)[old])
+
+
+def _products(slopes: FloatArray, theta: FloatArray) -> FloatArray:
+    """Slopes (C, D) times θ (D, R), added in order: BLAS would round differently for different R."""
+    return np.asarray(np.add.accumulate(slopes[:, :, None] * theta, axis=1)[:, -1])
+
+
+def _zeros(state: NewtonState) -> dict[str, Any]:
+    """The sums of the survey before the first row."""
+    return {name: np.zeros_like(getattr(state, name)) for name in SURVEYED}
+
+
+LEARNER = StochasticNewton

@@ -167,6 +167,19 @@ def test_a_constraint_that_changes_hardly_any_decision_is_reported_and_gives_no_
     assert any(isinstance(one, sf.diagnostics.IneffectiveConstraint) for one in interval.diagnostics)
 
 
+@quiet
+def test_a_model_that_the_rows_do_not_determine_gives_no_verdict():
+    rng = np.random.default_rng(3)
+    group = rng.integers(2, size=4_000)
+    labels = 2 * rng.integers(2, size=4_000) - 1
+    rows = rng.normal(size=(4_000, 2)) + np.column_stack([0.5 * labels + 0.3 * group, 0.3 * labels])
+    clf = classifier(criterion="equalized_odds", tolerance=0.0, n_warmup=1_000)
+    clf.fit(rows, labels, sensitive_features=group)
+    with pytest.warns(sf.diagnostics.UnsettledModel):
+        interval = clf.fairness_interval(rows, labels, sensitive_features=group)
+    assert interval.verdict(0.5) == "not enough evidence"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "criterion"),

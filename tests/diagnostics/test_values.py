@@ -37,6 +37,7 @@ from surefair.diagnostics import (
     stopped_early,
     time_dependence,
     too_few_replicates,
+    unsettled_model,
 )
 from surefair.diagnostics.time_dependence import Runs
 
@@ -52,6 +53,13 @@ def runs_of(label):
 
 
 # What each check returns for numbers that violate its assumption, and for numbers that do not.
+
+
+def beside(value, away):
+    """A coefficient of a fit, with two replicates beside it."""
+    return np.array([[value, value + away, value - away]])
+
+
 CHECKS = {
     "BoundaryConstraint": [
         (lambda push: boundary_constraint.check(0 * ONE, ONE, push * ONE, ONE, 0.1), 0.0, 10.0),
@@ -109,6 +117,10 @@ CHECKS = {
         (lambda root: time_dependence.check_path(root * ONE, ONE, 200), 5.0, 0.4),
     ],
     "TooFewReplicates": [(lambda n: too_few_replicates.check(n, 0.95, "percentile"), 38, 39)],
+    "UnsettledModel": [
+        (lambda away: unsettled_model.check(beside(1.0, away), beside(1.0, away)), 0.31, 0.29),
+        (lambda start: unsettled_model.check(beside(1.0, 0.1), beside(start, 0.1)), 0.4, 0.6),
+    ],
 }
 WITHOUT_NUMBERS = [
     *(cases[0][0] for name, cases in CHECKS.items() if name in ("ConstantDecisions", "DependentRows", "LateGroup")),
@@ -234,9 +246,10 @@ def test_a_group_without_evaluation_rows_is_said_to_have_none():
     assert "exact" not in empty.message
 
 
-def test_only_four_diagnostics_always_forbid_a_verdict():
+def test_only_five_diagnostics_always_forbid_a_verdict():
     forbidding = {name for name, kind in DIAGNOSTICS.items() if kind.forbids_verdict}
-    assert forbidding == {"ConstantDecisions", "DependentRows", "IneffectiveConstraint", "TooFewReplicates"}
+    expected = {"ConstantDecisions", "DependentRows", "IneffectiveConstraint", "TooFewReplicates", "UnsettledModel"}
+    assert forbidding == expected
     for shards, forbids in ((1, False), (2, True)):
         (one,) = start_not_forgotten.check(ONE, ONE, shards)
         assert one.forbids_verdict == forbids

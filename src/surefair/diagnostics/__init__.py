@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the registry set
     from surefair.diagnostics.stopped_early import StoppedEarly as StoppedEarly
     from surefair.diagnostics.time_dependence import TimeDependence as TimeDependence
     from surefair.diagnostics.too_few_replicates import TooFewReplicates as TooFewReplicates
+    from surefair.diagnostics.unsettled_model import UnsettledModel as UnsettledModel
 
 DIAGNOSTICS: dict[str, type[Diagnostic]] = {
     kind.__name__: kind

@@ -23,6 +23,7 @@ from surefair.diagnostics import (
     step_too_small,
     time_dependence,
     too_few_replicates,
+    unsettled_model,
     upper_limit,
 )
 from surefair.inference import coefficients, covariance
@@ -101,9 +102,10 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
     B = fit.problem.n_replicates
     if B < 2:
         return []
-    found: list[Diagnostic] = []
+    learner: Any = fit.learner
+    if found := unsettled_model.check(learner.mean(fit.state), fit.state.origin[: len(fit.W)]):
+        return found
     if fit.problem.tolerance > 0.0:
-        learner: Any = fit.learner
         push, gap = learner.pushes(fit.state)
         room = fit.problem.tolerance - np.abs(gap[:, 0])
         error = push[:, 1:].std(axis=1, ddof=1)

@@ -41,6 +41,7 @@ from surefair.rows import FloatArray, IntArray
 BLOCK = kernels.DRAWN
 FLOOR = 0.1  # least curvature of the Lagrangian, relative to that of the loss
 SURVEYED = ("loss_bend", "bend", "slopes", "steep", "size", "seen", "scatter")
+MOST_APART = 3.0  # ratio of a derivative to its slope, at most, at which it is believed
 GROWTH = 16  # the Hessian is renewed when the number of rows has grown by one part in so many
 
 
@@ -430,7 +431,10 @@ class StochasticNewton:
             slopes[c.pairs[:, 0]] - slopes[c.pairs[:, 1]]
             for slopes in (c.rate_sums(share, tangent), c.rate_sums(share, derivative))
         )
-        lift = lifted(inverse, across, steep)
+        on = state.followed[:, 0] > 0.0
+        lift, scale = lifted(c, inverse, across * on[:, None], steep * on[:, None])
+        lift = np.where(on[:, None], lift, across @ inverse)
+        derivative = scale * tangent if scale > 0.0 else derivative  # what is predicted and what is tracked must agree
         gram = lift @ across.T
         inverted = solved(gram, state.followed[:, 0], self.give, state.noise[:, 0])
         return kernels.Geometry(inverse, tangent, derivative, across, lift, gram, inverted, self.form.ridge)
@@ -506,19 +510,21 @@ def floored_inverse(plain: FloatArray, more: FloatArray) -> FloatArray:
     return np.asarray((basis / np.maximum(values, FLOOR)) @ basis.T)
 
 
-def lifted(inverse: FloatArray, across: FloatArray, steep: FloatArray) -> FloatArray:
-    """Derivatives of gaps times H⁻¹, (J, D), given slopes and derivatives.
+def lifted(c: Comparisons, inverse: FloatArray, across: FloatArray, steep: FloatArray) -> tuple[FloatArray, float]:
+    """Derivatives of gaps times H⁻¹, (J, D), given slopes and derivatives; and by how much slopes were scaled.
 
-    Where chance makes the derivative of a gap along H⁻¹ times its slope less than half of what the slope says, or more
-    than twice as much, the slope takes its place; so it does with several pairs, whose sweeps need a symmetric matrix.
+    Where chance makes the derivative of a gap along H⁻¹ times its slope very different from what the slope says, slopes
+    take the place of derivatives, scaled to the size that derivatives have on average. They also do with three groups
+    or more, whose pairs depend on each other: sweeps over them need a symmetric matrix. The scale is 0 otherwise.
     """
     plain = across @ inverse
-    if len(across) > 1:
-        return np.asarray(plain)
     expected = np.sum(plain * across, axis=1)
     found = np.sum((steep @ inverse) * across, axis=1)
-    close = (found > 0.5 * expected) & (found < 2.0 * expected)
-    return np.asarray(np.where(close[:, None], steep @ inverse, plain))
+    close = (found >= expected / MOST_APART) & (found <= MOST_APART * expected)
+    if max(c.sizes, default=2) <= 2 and close.all():
+        return np.asarray(steep @ inverse), 0.0
+    scale = float(np.clip(found.sum() / expected.sum(), 1.0 / MOST_APART, MOST_APART)) if expected.any() else 1.0
+    return np.asarray(scale * plain), scale
 
 
 def noise_of_pairs(c: Comparisons, noise: FloatArray, inverse: FloatArray) -> FloatArray:

@@ -274,7 +274,7 @@ class Conditions:
             plain = self.loss_hessian(theta)
             inverse = floored_inverse(plain, self.constraint_hessian(theta, c.by_rate(push), tangent))
             steep = (tangent.steep[c.pairs[:, 0]] - tangent.steep[c.pairs[:, 1]]) * on[:, None]
-            lift = lifted(inverse, across, steep)
+            lift, _ = lifted(c, inverse, across, steep)
             gram = lift @ across.T
             noise = noise_of_pairs(c, tangent.noise, inverse)
             goal = np.clip(gap - give * push, -tolerance, tolerance)

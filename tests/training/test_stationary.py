@@ -246,17 +246,26 @@ def test_no_optimum_is_clearly_better_than_the_first(seed):
     assert problem.solve(0.0).value == ends[0].value
 
 
-@pytest.mark.parametrize(
-    ("sizes", "tolerance"), [pytest.param((3,), 0.0, marks=pytest.mark.slow), ((3,), 0.05), ((2, 3), 0.05)]
-)
-def test_all_pairs_of_groups_are_within_the_tolerance(sizes, tolerance):
+@pytest.mark.parametrize("sizes", [(3,), (2, 3)])
+def test_all_pairs_of_groups_are_within_the_tolerance(sizes):
     data = unequal_rows(4_000, sizes, seed=1)
     problem = conditions(data=data)
-    found = problem.solve(tolerance)
+    found = problem.solve(0.05)
     free = conditions(None, data=data).solve()
     assert np.abs(gaps_of(problem, free.theta)).min() > 0.1
     assert problem.followed(problem.tangent(found.theta)).all()
-    assert_optimal(problem, found, tolerance)
+    assert_optimal(problem, found, 0.05)
+
+
+def test_with_three_groups_equality_leaves_only_what_chance_alone_could_change():
+    data = unequal_rows(4_000, (3,), seed=1)  # the slopes of the three gaps are nearly parallel
+    problem = conditions(data=data)
+    found = problem.solve(0.0)
+    free = conditions(None, data=data).solve()
+    assert found.reached
+    assert np.abs(gaps_of(problem, found.theta)).max() < 0.03
+    assert np.abs(gaps_of(problem, free.theta)).min() > 0.1
+    assert np.abs(found.push).max() < 10.0
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.05, 0.2])

@@ -1,13 +1,15 @@
 """Measure the coverage of 95 % intervals: every criterion, loss and data set, by number of training rows.
 
-Each data set is the population; for a synthetic stream, 100,000 of its rows are. Each problem has one constraint set of
-1,000 rows, which is drawn once. Then ``sf.calibrate`` repeats R times: draw training rows and 5,000 evaluation rows,
-fit with default settings, and compare the intervals of all four sources for the gap, and those of every coefficient,
-with their true values. The study judges the exact binomial interval of each coverage, Bonferroni-corrected for the
-number of coverages: with 20,000 rows it must not lie outside 93 to 97 %, with 4,000 not below 92 %.
+Each data set is the population; for a synthetic stream, 100,000 of its rows are. Without a surrogate each problem has
+one constraint set of 1,000 rows, which is drawn once. With one, the constraint is learnt from the training rows, so
+everything is drawn again, and the problems also differ by their tolerance. ``sf.calibrate`` repeats R times: draw
+training rows and 5,000 evaluation rows, fit with default settings, and compare the intervals of all four sources for
+the gap, and those of every coefficient, with their true values. The study judges the exact binomial interval of each
+coverage, Bonferroni-corrected for the number of coverages: with 20,000 rows it must not lie outside 93 to 97 %, with
+4,000 not below 92 %.
 
-    python studies/calibration.py [--repetitions R] [--rows N ...] [--data NAME ...] [--criterion NAME ...]
-                                  [--loss NAME ...] [--jobs J] [--quiet]
+    python studies/calibration.py [--surrogate NAME] [--repetitions R] [--replicates B] [--rows N ...] [--data NAME ...]
+                                  [--criterion NAME ...] [--tolerance T ...] [--loss NAME ...] [--jobs J] [--quiet]
 
 The study saves finished problems in build/calibration.jsonl, with a hash of the library's code, so an interrupted run
 can be resumed.
@@ -33,7 +35,8 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 
-CRITERIA = ("demographic_parity", "false_positive_rate", "false_negative_rate")
+CRITERIA = ("demographic_parity", "false_positive_rate", "false_negative_rate", "equalized_odds")
+TOLERANCES = (0.0, 0.05, 0.2)  # with a surrogate; otherwise 0
 LOSSES = ("log_loss", "squared_error")
 ROWS = (1_000, 4_000, 20_000)
 BOUNDS = {
@@ -72,30 +75,40 @@ def finished() -> dict[str, Any]:
     return found
 
 
-def measure(data: str, criterion: str, loss: str, n: int, repetitions: int, jobs: int, quiet: bool) -> dict[str, Any]:
+def measure(
+    data: str, criterion: str, tolerance: float, loss: str, n: int, args: argparse.Namespace
+) -> dict[str, Any]:  # fmt: skip
     """Calibration of one problem as plain values, computed or taken from an earlier run."""
-    problem = {"data": data, "criterion": criterion, "loss": loss, "rows": n, "repetitions": repetitions}
+    problem: dict[str, Any] = {"data": data, "criterion": criterion, "tolerance": tolerance, "loss": loss, "rows": n}
+    problem |= {"surrogate": args.surrogate, "repetitions": args.repetitions, "replicates": args.replicates}
     problem["code"] = results.digest()
     known = finished().get(json.dumps(problem, sort_keys=True))
     if known is not None:
         return known
     rows = population(data)
     found = sf.calibrate(
-        sf.FairClassifier(criterion, loss=loss, n_constraint=N_CONSTRAINT),
+        sf.FairClassifier(
+            criterion,
+            surrogate=args.surrogate,
+            loss=loss,
+            tolerance=tolerance,
+            n_replicates=args.replicates,
+            n_constraint=N_CONSTRAINT,
+        ),
         rows.X,
         rows.y,
         sensitive_features=rows.sensitive,
         n_rows=n,
         n_evaluation=N_EVALUATION,
-        repetitions=repetitions,
+        repetitions=args.repetitions,
         confidence_level=LEVEL,
         random_state=SEED,
-        n_jobs=jobs,
-        progress=not quiet,
+        n_jobs=args.jobs,
+        progress=not args.quiet,
     )
     gaps = found.table[found.table["kind"] == "gap"].set_index("source")["coverage"]
     shares = ", ".join(f"{source} {share:.3f}" for source, share in gaps.items())
-    print(f"{data}, {criterion}, {loss}, {n:,} rows: {shares}", flush=True)
+    print(f"{data}, {criterion}, tolerance {tolerance:g}, {loss}, {n:,} rows: {shares}", flush=True)
     FINISHED.parent.mkdir(exist_ok=True)
     with FINISHED.open("a") as file:
         file.write(json.dumps({"problem": problem, "result": found.to_dict()}) + "\n")
@@ -123,7 +136,7 @@ def explains(diagnostic: str, name: str, side: str) -> bool:
         return name in SHADES and name != "evaluation"
     if diagnostic == "SmallEvaluationSet":  # the limits are exact then, and wide
         return side == "above" and name in ("evaluation", "total")
-    if diagnostic in ("SmallConstraintSet", "TimeDependence", "TooFewReplicates"):
+    if diagnostic in ("SmallConstraintSet", "SmallGroup", "TimeDependence", "TooFewReplicates"):
         return False
     return name != "evaluation"  # the other diagnostics are about training
 
@@ -152,7 +165,7 @@ def summary(found: dict[str, Any], n: int, level: float) -> dict[str, Any]:
 
 def line(row: dict[str, Any]) -> str:
     """Format a line of the table for the terminal."""
-    words = f"{row['data']:13}{row['criterion']:20}{row['loss']:14}{row['rows']:>7,}"
+    words = f"{row['data']:13}{row['criterion']:20}{row['tolerance']:<5g}{row['loss']:14}{row['rows']:>7,}"
     shares, coefs = (
         " ".join("-" if row[name] is None else f"{row[name]:.3f}" for name in names)
         for names in (SHADES, ("coef_lowest", "coef_mean", "coef_highest"))
@@ -174,20 +187,20 @@ def widths(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def draw(rows: list[dict[str, Any]]) -> Any:
-    """Draw coverage against training rows: one panel per data set and criterion."""
+    """Draw coverage against training rows and tolerance: one panel per data set and criterion."""
     data, criteria = (list(dict.fromkeys(row[name] for row in rows)) for name in ("data", "criterion"))
     size = 1.0 + 3.4 * max(len(criteria), 2), 0.8 + 2.3 * len(data)
     figure, axes = plt.subplots(
         len(data), len(criteria), figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
     )
-    places = sorted({row["rows"] for row in rows})
+    places = sorted({(row["rows"], row["tolerance"]) for row in rows})
     for (i, name), (j, criterion) in product(enumerate(data), enumerate(criteria)):
         ax = axes[i, j]
         ax.axhspan(0.93, 0.97, color="0.92", zorder=0)
         ax.axhline(LEVEL, color="0.5", linewidth=0.8, zorder=1)
         for loss, (marker, shift) in MARKS.items():
             some = [row for row in rows if (row["data"], row["criterion"], row["loss"]) == (name, criterion, loss)]
-            at = np.array([places.index(row["rows"]) for row in some]) + shift
+            at = np.array([places.index((row["rows"], row["tolerance"])) for row in some]) + shift
             ends = [[row[end] for row in some] for end in ("coef_lowest", "coef_highest")]
             ax.vlines(at, *ends, color="0.7", linewidth=5)
             for k, (source, colour) in enumerate(SHADES.items()):
@@ -195,10 +208,10 @@ def draw(rows: list[dict[str, Any]]) -> Any:
                 ax.plot(at + 0.08 * (k - 1.5), shares, marker, color=colour, markersize=4)
         ax.set_title(f"{name}, {criterion.replace('_', ' ')}", fontsize="small")
         ax.set(ylim=(FLOOR, 1.01), xlim=(-0.6, len(places) - 0.4))
-        ax.set_xticks(range(len(places)), labels=[f"{n:,}" for n in places])
+        ax.set_xticks(range(len(places)), labels=[f"{n // 1000}k\n{tolerance:g}" for n, tolerance in places])
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[-1]:
-        ax.set_xlabel("training rows")
+        ax.set_xlabel("training rows, tolerance")
     for ax in axes[:, 0]:
         ax.set_ylabel("coverage")
     handles = [Line2D([], [], marker="o", linestyle="", color=colour, label=name) for name, colour in SHADES.items()]
@@ -212,34 +225,42 @@ def draw(rows: list[dict[str, Any]]) -> Any:
 def main() -> None:
     """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--surrogate", choices=sf.criteria.SURROGATES)
     parser.add_argument("--repetitions", type=int, default=1_000)
+    parser.add_argument("--replicates", type=int, default=200)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
     parser.add_argument("--data", nargs="*", choices=DATA, default=list(DATA))
     parser.add_argument("--criterion", nargs="*", choices=CRITERIA, default=CRITERIA)
+    parser.add_argument("--tolerance", type=float, nargs="*")
     parser.add_argument("--loss", nargs="*", choices=LOSSES, default=LOSSES)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args()
-    problems = list(product(args.rows, args.data, args.criterion, args.loss))
-    found = {
-        (data, criterion, loss, n): measure(data, criterion, loss, n, args.repetitions, args.jobs, args.quiet)
-        for n, data, criterion, loss in problems
-    }
+    args.tolerance = args.tolerance or (TOLERANCES if args.surrogate else (0.0,))
+    problems = list(product(args.data, args.criterion, args.tolerance, args.loss, args.rows))
+    found = {problem: measure(*problem, args) for problem in problems}
     judged = sum(len(one["table"]) for (*_, n), one in found.items() if n in BOUNDS)
     level = 1.0 - 0.05 / max(judged, 1)
     rows, wide = [], []
-    for data, criterion, loss, n in product(args.data, args.criterion, args.loss, args.rows):
-        one = found[data, criterion, loss, n]
-        names = {"data": data, "criterion": criterion, "loss": loss, "rows": n}
+    for problem, one in found.items():
+        names = dict(zip(("data", "criterion", "tolerance", "loss", "rows"), problem, strict=True))
+        n = problem[-1]
         rows.append(names | summary(one, n, level))
         wide.append(names | widths(one))
-    settings = {"repetitions": args.repetitions, "n_constraint": N_CONSTRAINT, "judged": judged, "level_each": level}
+    name = f"calibration_{args.surrogate}" if args.surrogate else "calibration"
+    settings = {
+        "n_constraint": None if args.surrogate else N_CONSTRAINT,
+        "repetitions": args.repetitions,
+        "n_replicates": args.replicates,
+        "judged": judged,
+        "level_each": level,
+    }
     picture = draw(rows)
     print(f"{'':54} | {', '.join(SHADES)} | coefficients: lowest, mean, highest | verdict")
     for row in rows:
         print(line(row))
-    if results.keep("calibration", settings, rows, shown=(), widths=wide):
-        picture.savefig(results.FOLDER / "calibration.png", dpi=120)
+    if results.keep(name, settings, rows, shown=(), widths=wide):
+        picture.savefig(results.FOLDER / f"{name}.png", dpi=120)
     else:
         FINISHED.parent.mkdir(exist_ok=True)
         picture.savefig(FINISHED.with_suffix(".png"), dpi=120)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import pytest
@@ -73,13 +74,15 @@ def test_a_bad_coverage_is_excused_if_a_diagnostic_warned_at_least_half_of_the_t
 def test_the_study_resumes_where_it_was_interrupted(study, monkeypatch, tmp_path):
     monkeypatch.setattr(study, "FINISHED", tmp_path / "build" / "found.jsonl")
     monkeypatch.setitem(study.DATA, "synthetic DM", lambda: sf.datasets.SyntheticDM(seed=4).sample(2_000))
-    problem = ("synthetic DM", "demographic_parity", "log_loss", 200, 2, 1, True)
+    args = SimpleNamespace(surrogate=None, repetitions=2, replicates=200, jobs=1, quiet=True)
+    problem = ("synthetic DM", "demographic_parity", 0.0, "log_loss", 200, args)
     first = study.measure(*problem)
     with study.FINISHED.open("a") as file:
         file.write('{"problem": {"data"')  # an interruption
     monkeypatch.setattr(sf, "calibrate", None)
     assert study.measure(*problem) == first
-    row = {"data": "synthetic DM", "criterion": "demographic_parity", "loss": "log_loss", "rows": 200}
+    row = {"data": "synthetic DM", "criterion": "demographic_parity", "tolerance": 0.0, "loss": "log_loss"}
+    row["rows"] = 200
     row |= study.summary(first, 200, 0.999)
     assert "not judged" in study.line(row)
     assert study.widths(first)["width_total"] > 0.0

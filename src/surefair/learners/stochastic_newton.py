@@ -11,12 +11,16 @@ that of a cell, λ the multipliers of the pairs, and w_g = Σ ± λ (∂rate / �
     γ = Σ ωV [ℓ' x + Σ_g w_g (Φ' z - G_g)]                            over the block, with z = x - (xᵀθ) θ / ‖θ‖²
     f_g ← f_g + Σ ωV (Φ - f_g) / n_g                                   over the rows of the block in the cell
     q = -(γ / n) - …ridge…,   c = gaps of f + G H⁻¹ (q + Gᵀλ)          the gaps after a step without multipliers
-    λ' = multipliers that bring c - G H⁻¹ Gᵀλ' within ε                by sweeps over the pairs
+    λ' = multipliers that bring c - G H⁻¹ Gᵀλ' within ε                directly if ε = 0, else by sweeps over the pairs
     Δ = H⁻¹ (q - Gᵀ(λ' - λ)),   θ ← θ + Δ,   f_g ← f_g + G_gᵀΔ,   λ ← λ'
 
 This is Newton's method for the conditions of the optimum on all rows so far: the steps 1/n H⁻¹ weigh every row equally,
-whenever it came, so that the result after n rows is the optimum on these rows up to terms of order 1/n. There is no
-step size to choose, no start to forget and nothing to average.
+whenever it came, so the result after n rows is close to the exact optimum on these rows, compared with the spread of
+the replicates. There is no step size to choose, no start to forget and nothing to average.
+
+Under the surrogate "decisions" the slope of a value is wider than the value itself. So G stands for slopes where it
+pushes θ, and for derivatives of the values where it predicts or follows them; ``lifted`` says when slopes serve for
+both.
 
 The Hessian H of the Lagrangian and the slopes G are sums over the rows of the stream at the coefficients of the fit.
 They are the same for all replicates; replicates differ by their own gradients, values and multipliers. They are renewed
@@ -541,16 +545,16 @@ def solved(gram: FloatArray, on: FloatArray, give: float, noise: FloatArray) -> 
     some = np.flatnonzero(on)
     found = np.zeros_like(gram)
     if len(some):
-        _, kept = combinations(gram, on, noise)
+        kept = combinations(gram, on, noise)
         inner = kept.T @ (gram[np.ix_(some, some)] + give * np.eye(len(some))) @ kept
         found[np.ix_(some, some)] = kept @ np.linalg.pinv(inner, rcond=1e-12) @ kept.T
     return found
 
 
-def combinations(gram: FloatArray, on: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Squared slopes of combinations of the pairs that are on, largest first, and the combinations, as columns.
+def combinations(gram: FloatArray, on: FloatArray, noise: FloatArray) -> FloatArray:
+    """Combinations of the pairs that are on whose slope is longer than chance makes it, as columns, longest first.
 
-    Without those whose slope is no longer than chance makes it; the first is always there.
+    The first is always there.
     """
     some = np.flatnonzero(on)
     part = gram[np.ix_(some, some)]
@@ -558,7 +562,7 @@ def combinations(gram: FloatArray, on: FloatArray, noise: FloatArray) -> tuple[F
     values, vectors = values[::-1], vectors[:, ::-1]
     keep = values > max(CHANCE * float(noise[some].mean()), 1e-12 * float(values[0]))
     keep[0] = True
-    return values[keep], vectors[:, keep]
+    return np.asarray(vectors[:, keep])
 
 
 def _spread(array: FloatArray, places: IntArray, size: int) -> FloatArray:

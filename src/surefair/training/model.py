@@ -319,7 +319,11 @@ class Model:
         return differ
 
     def reseed(self, seed: int) -> Model:
-        """Return the model before its first row, with other weights for its replicates."""
+        """Return the model before its first row, with other weights for its replicates.
+
+        Where the constraint is learnt from all rows, call it right after the warm-up rows: what was learnt stays, and
+        the rows that follow get other weights.
+        """
         return replace(self, problem=self.problem.reseed(seed), fit=self.trained.reseed(seed))
 
     def uncounted(self) -> Model:

@@ -281,7 +281,7 @@ class Conditions:
             slack = on * np.where(np.abs(push) > 0.0, np.abs(gap - give * push - np.sign(push) * tolerance), 0.0)
             over = on * np.abs(gap - give * push - goal)
             if tolerance == 0.0 and on.any():
-                _, kept = combinations(gram, on, noise)
+                kept = combinations(gram, on, noise)
                 over = np.abs(kept.T @ (gap - give * push)[on > 0.0])
                 slack = np.zeros(0)
             left = max(np.abs(slope + push @ across).max(), over.max(initial=0.0), slack.max(initial=0.0))

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, column_or_1d
@@ -57,11 +56,11 @@ from surefair.rows import (
     with_intersection,
 )
 from surefair.storage.archive import Place, read_archive, write_archive
-from surefair.training.fit import Fit, Learn, check_dense
+from surefair.training.fit import Fit, Learn, check_plain
 from surefair.training.model import Model, Problem
 
 DTYPES = ["float64", "float32"]
-FORMAT, VERSION = "surefair.FairClassifier", 7
+FORMAT, VERSION = "surefair.FairClassifier", 8
 
 SensitiveColumns = dict[str | None, CodedColumn]
 
@@ -69,8 +68,9 @@ SensitiveColumns = dict[str | None, CodedColumn]
 class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear classifier trained in one pass under a fairness criterion, with intervals for its unfairness.
 
-    Bootstrap replicates run beside the fit: copies of the same pass whose gradients are multiplied by random weights
-    of mean 1 and variance 1. Their spread imitates the randomness of training, at any moment of the stream.
+    The constraint is learnt from the same rows as the model. Bootstrap replicates run beside the fit: copies of the
+    same pass in which every row has a random weight of mean 1 and variance 1, in the loss and in the constraint. Their
+    spread imitates the randomness of training, constraint included, at any moment of the stream.
 
     Parameters
     ----------
@@ -78,41 +78,34 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         What should be equal between the groups; None for no constraint.
     loss : {"log_loss", "squared_error"}, default="log_loss"
         "squared_error" is the squared error on one-hot labels.
-    surrogate : {"decisions", "scores"} or None, default=None
-        "decisions" and "scores" learn the constraint from all rows, like the model, in every replicate with that
-        replicate's weights, so intervals cover its uncertainty too. It compares decisions, smoothed a little, or the
-        scores themselves. Rows must be dense. None fixes the constraint by a constraint set, as the paper does.
+    surrogate : {"decisions", "scores"}, default="decisions"
+        What the constraint compares between groups: decisions, smoothed a little, or the scores themselves, as the
+        paper does. A constraint on scores can hold while decisions hardly change.
     tolerance : float, default=0.0
-        With a surrogate: the largest gap allowed between any two groups, for "decisions" a gap of decisions, such as
-        0.05 for five percentage points. Otherwise ε: how far from 0 the covariance of group and score may be, where the
-        criterion constrains.
+        The largest gap allowed between any two groups; for "decisions" a gap of decisions, such as 0.05 for five
+        percentage points.
     penalty : float or None, default=None
-        R₂: the weight of the penalty, where the criterion penalises; None means 1. With a surrogate, a penalty on the
-        squared gaps takes the place of the constraint; None keeps the constraint.
+        R₂: the weight of a penalty on the squared gaps, which takes the place of the constraint.
     alpha : float, default=1e-4
-        κ of the ridge term κ‖θ‖²/2. With ``step_size="auto"`` it applies to the coefficients in the coordinates that
-        "auto" chooses.
+        κ of the ridge term κ‖θ‖²/2, in units of the features and without the intercept.
     step_size : "auto" or PolynomialDecay, default="auto"
-        "auto" chooses coordinates in which the loss has the same curvature in all directions, starts at the optimum of
-        the constraint set, and takes steps that cannot overshoot.
-        A ``PolynomialDecay`` is the published algorithm to the letter, from θ = 0 with explicit steps.
+        "auto" takes Newton steps, which need no step size. A ``PolynomialDecay`` is the published algorithm to the
+        letter, from θ = 0 with explicit steps; its constraint is fixed, see ``fit``.
     n_replicates : int, default=200
         Bootstrap replicates; 0 fits without intervals.
     multiplier : {"two_point", "uniform", "exponential", "normal", "poisson"}, default="two_point"
         Law of the replicates' weights.
-    n_constraint : int, default=1000
-        Rows set apart as constraint set when none is given: the first rows of the stream, and in ``fit`` at most a
-        fifth of all rows.
     n_warmup : int, default=4000
-        With a surrogate: first rows, on which the problem is solved exactly before the fit continues in one pass. They
-        are trained on and counted like all others.
+        First rows, on which the problem is solved exactly before the fit continues in one pass; at least ten for each
+        feature. They are trained on and counted like all others. Under a ``PolynomialDecay`` they are the constraint
+        set instead: in ``fit`` at most a fifth of all rows, and not trained on.
     fit_intercept : bool, default=True
-        Add a column of ones, regularised like the other columns.
+        Add a column of ones.
     intersections : bool, default=False
         With several sensitive columns: treat the groups that they form together as a further column.
     sharpness : float or None, default=None
-        τ of a smooth penalty: softplus(-τm)/τ replaces the kink max(0, -m). None for the kink itself. With a surrogate:
-        inverse width of the slope of a smoothed decision, relative to the spread of the scores; None for 1.33.
+        Inverse width of the slope of a smoothed decision, relative to the spread of the scores; None for 1.33. Where
+        the constraint is fixed, τ of a penalty whose kinks max(0, -m) are rounded to softplus(-τm)/τ; None for kinks.
     dtype : {"float64", "float32"}, default="float64"
         Precision of each replicate's state during training. "float32" takes 0.6 to 0.7 of the time, but not less
         memory; it works for dense rows and criteria that constrain (or None). It moves coefficients, of the fit and of
@@ -131,15 +124,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     groups_ : ndarray, dict of ndarray or None
         Groups, sorted; by column where the sensitive columns have names.
     group_counts_ : data frame
-        Every group, with its rows so far and those in the constraint set.
+        Every group, with its rows so far and whether it is constrained.
     coef_, intercept_ : ndarray of shape (1, n_features), (1,)
-        The averaged fit.
+        The fit.
     coef_replicates_, intercept_replicates_ : ndarray of shape (n_replicates, n_features), (n_replicates,)
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where the features have names.
     n_rows_ : int
-        Rows trained on, not counting the rows of the constraint set.
+        Rows trained on; a constraint set is not among them.
     model_ : Model
         Everything learnt so far, as one frozen value.
 
@@ -160,14 +153,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         criterion: str | Criterion | None = "demographic_parity",
         *,
         loss: str = "log_loss",
-        surrogate: str | None = None,
+        surrogate: str = "decisions",
         tolerance: float = 0.0,
         penalty: float | None = None,
         alpha: float = 1e-4,
         step_size: str | PolynomialDecay = "auto",
         n_replicates: int = 200,
         multiplier: str = "two_point",
-        n_constraint: int = 1000,
         n_warmup: int = 4000,
         fit_intercept: bool = True,
         intersections: bool = False,
@@ -185,7 +177,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.step_size = step_size
         self.n_replicates = n_replicates
         self.multiplier = multiplier
-        self.n_constraint = n_constraint
         self.n_warmup = n_warmup
         self.fit_intercept = fit_intercept
         self.intersections = intersections
@@ -204,14 +195,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), data frame or sparse matrix
-            For sparse rows the work does not grow with the number of features.
+            For sparse rows with more than 1,000 features the work does not grow with the number of features.
         y : array-like of shape (n_rows,)
             Labels, two values of any type.
         sensitive_features : array-like of shape (n_rows,), data frame or dict of columns
             Group of each row, two or more values of any type; with several columns, each is constrained. It is required
             unless ``criterion=None``.
         constraint_set : tuple (X, y, sensitive_features) or (X, y, sensitive_features, sample_weight), optional
-            Further rows on which the constraint is imposed. By default the first rows are set apart.
+            Further rows that fix the constraint, as in the paper: it is about scores on these rows, ``tolerance``
+            bounds the covariance of group and score, and criteria of errors take a penalty (by default of weight 1).
+            Intervals are then given the constraint set. By default the constraint is learnt from all rows.
         sample_weight : array-like of shape (n_rows,), optional
             A row of twice the weight takes a step twice as long. Only the ratios of the weights matter.
 
@@ -233,10 +226,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Continue the pass with the next rows of the stream.
 
-        The first call declares the labels (``classes``, or those in y, which must then show both) and the constraint
-        set (``constraint_set``, or the first ``n_constraint`` rows of the stream; until there are that many, questions
-        are answered from the rows so far). A group that first appears after the constraint set is complete is not
-        constrained: it is counted, can be measured, and a warning says so.
+        The first call declares the labels (``classes``, or those in y, which must then show both). Until there are
+        ``n_warmup`` rows, questions are answered from the rows so far. A group that first appears later is constrained
+        as soon as it has enough rows.
 
         Parameters
         ----------
@@ -277,11 +269,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def merge(self, other: FairClassifier) -> Self:
         """Take in the fit of another shard: averages weighted by rows.
 
-        Both must be fits of the same problem: the same parameters, classes, groups and constraint set. The average of
-        fits on disjoint shards has the same limit law as one pass over all rows, and so has each replicate. Give every
-        shard its own ``random_state``, so that their replicates are independent. Shards must be long: each has its own
-        start to forget, and what is left of it does not average out. A merged fit warns about that when asked
-        (``StartNotForgotten``): its intervals are then too narrow, and fewer, longer shards are needed.
+        Both must be fits of the same problem, with the same parameters, classes and groups, that began with the same
+        warm-up rows, which count once: ``sf.parallel.fit_shards`` makes such fits. The average of fits on disjoint
+        shards has the same limit law as one pass over all rows, and so has each replicate. Give every shard its own
+        ``random_state``, so that their replicates are independent. Shards must be long, and far fewer than the square
+        root of the number of rows.
 
         Parameters
         ----------
@@ -328,13 +320,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def coef_(self) -> FloatArray:
-        """Coefficients of the averaged fit, shape (1, n_features)."""
+        """Coefficients of the fit, shape (1, n_features)."""
         fit = self.answer().trained
         return fit.split(fit.coefficients)[0].T
 
     @property
     def intercept_(self) -> FloatArray:
-        """Intercept of the averaged fit, shape (1,)."""
+        """Intercept of the fit, shape (1,)."""
         fit = self.answer().trained
         return fit.split(fit.coefficients)[1]
 
@@ -363,12 +355,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def group_counts_(self) -> Any:
-        """One row per group: group, n (its rows so far), n_constraint (those in the constraint set), constrained."""
+        """One row per group: group, n (its rows so far), constrained."""
         check_is_fitted(self)
         if self.model_.groups is None:
             raise AttributeError("This fit had no sensitive_features, so it has no groups to count.")
         counts = self.model_.group_counts()
-        columns = {name: [one[name] for one in counts.values()] for name in ("n", "n_constraint", "constrained")}
+        columns = {name: [one[name] for one in counts.values()] for name in ("n", "constrained")}
         return make_frame(self.model_.groups.table() | columns, like=self.library_)
 
     def answer(self) -> Model:
@@ -377,7 +369,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             return self.model_.answer(effective_n_jobs(self.n_jobs))
         except ValueError as error:
-            n = self.model_.constraint_set.n
+            n = self.model_.first.n
             rows = "row is" if n == 1 else "rows are"
             raise NotFittedError(f"{n} {rows} too few to answer yet. Pass more rows to partial_fit.") from error
 
@@ -446,8 +438,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X, y, sensitive_features
-            Evaluation rows, independent of the training rows and of the constraint set. The sensitive columns may
-            differ from those that are constrained.
+            Evaluation rows, independent of the training rows. The sensitive columns may differ from those that are
+            constrained.
         metric : str, Criterion or None
             What to measure, whatever was constrained; by default the criterion of the fit. "_ratio" after the name
             compares by ratios.
@@ -457,9 +449,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             trained again from scratch on as many new rows), of the evaluation rows, or of training and evaluation
             together.
         method : {"percentile", "basic", "normal", "cheap", "paper"}
-            How replicates become limits. "percentile" takes quantiles of the gaps of replicates mirrored at the fit,
-            which removes the bias of its steps. "cheap" is valid from 2 replicates on, and wide with few. "paper" is
-            the published version, for reproduction only.
+            How replicates become limits. "percentile" takes quantiles of the gaps of replicates; where the constraint
+            is fixed, of replicates mirrored at the fit, which removes the bias of its steps. "cheap" is valid from 2
+            replicates on, and wide with few. "paper" is the published version, for reproduction only.
         sample_weight : array-like of shape (n_rows,), optional
 
         Returns
@@ -551,8 +543,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def coef_interval(self, confidence_level: float = 0.95, method: str = "basic") -> Any:
         """Confidence intervals for the coefficients of the optimum, each separately.
 
-        The optimum is that under the constraint set as it was drawn. In a small one, features that mean nothing
-        correlate with groups by chance, and a constraint then truly gives them coefficients other than 0.
+        The optimum is that of the population, under the population's constraint. If you fix the constraint by a
+        ``constraint_set``, it is the optimum under that constraint: in a small set, features that mean nothing
+        correlate with groups by chance, and the constraint then truly gives them coefficients other than 0.
 
         Parameters
         ----------
@@ -660,15 +653,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, sensitive_features: Any, constraint_set: Any, classes: Any, sample_weight: Any
     ) -> tuple[Model, Rows, Rows | None]:
         """Check parameters and the first rows; returns a model before its first row, the rows and a constraint set."""
-        check_parameters(self)
+        check_parameters(self, fixed=constraint_set is not None)
         values = self._check_features(X, reset=True)
         labels = self._check_labels(y)
-        check_dense(values, self.dtype)
-        if self.surrogate is not None and constraint_set is None and is_sparse(values):
-            raise ValueError(
-                f"surrogate={self.surrogate!r} learns the constraint from dense rows; received a sparse matrix of "
-                f"shape {values.shape}. Use surrogate=None, or make the rows dense with X.toarray()."
-            )
+        if constraint_set is not None or self.step_size != "auto":
+            check_plain(values, self.dtype)
         if sensitive_features is None and constraint_set is None and self.criterion is not None:
             raise ValueError(
                 f"criterion={self.criterion!r} compares groups, and sensitive_features is missing. Pass the group of "
@@ -678,7 +667,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         groups = None if columns is None else Groups.of(columns)
         apart: tuple[CodedColumn, SensitiveColumns] | None = None
         if constraint_set is not None:
-            _check_parts(constraint_set)
+            _check_parts(constraint_set, "constraint_set")
             with _speaking_of("constraint_set"):
                 apart = self._check_labels(constraint_set[1]), self._columns(constraint_set[2], groups)
                 groups = Groups.of(apart[1]) if groups is None else groups.joined(apart[1])
@@ -692,7 +681,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if apart is not None:
             with _speaking_of("constraint_set"):
                 features = self._check_features(constraint_set[0], reset=False)
-                features = csr_matrix(features) if is_sparse(values) else features
+                check_plain(features, self.dtype)
                 weight = constraint_set[3] if len(constraint_set) > 3 else None
                 given = _coded(features, *apart, weight, names)
         return Model.of(problem_of(self, draw_seed(self.random_state)), names, values.shape[1]), rows, given
@@ -766,7 +755,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = self.dtype != "float32"
+        tags.input_tags.sparse = self.dtype != "float32" and self.step_size == "auto"
         return tags
 
 
@@ -798,7 +787,7 @@ def save(clf: FairClassifier, path: Place) -> None:
         raise TypeError(f"save takes a FairClassifier; received {type(clf).__name__}.")
     state = clf.random_state
     kept = None if state is None or not isinstance(state, int | np.integer) else int(state)  # the model has the seed
-    check_parameters(clf)
+    check_parameters(clf, fixed=clf.__sklearn_is_fitted__())
     problem = problem_of(clf, seed=0).pack() | {"random_state": kept, "n_jobs": clf.n_jobs}
     meta: dict[str, Any] = {"params": problem, "library": None, "model": None}
     arrays: dict[str, NDArray[Any]] = {}
@@ -842,8 +831,7 @@ def fit_by(
     model = model.train(rows, given, effective_n_jobs(clf.n_jobs), learn)
     if model.trained.weight == 0.0:
         raise ValueError(
-            "sample_weight is zero in every row that is left to train on beside the constraint set. Shuffle the "
-            "rows, or pass a constraint_set."
+            "sample_weight is zero in every row that is left to train on beside the constraint set. Shuffle the rows."
         )
     issue([*model.diagnostics, *model.order_diagnostics()])
     return take_over(clf, model, new.library_)
@@ -877,16 +865,11 @@ def next_rows(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any = Non
     known = clf.model_.groups
     if sensitive_features is None:
         model = clf.model_
-        learnt = model.problem.criterion is not None and model.fit is not None and model.fit.is_learnt
-        if known is not None and learnt:
+        learns = model.fit is None or model.fit.is_learnt
+        if known is not None and learns and model.problem.criterion is not None:
             raise ValueError(
                 "sensitive_features is missing, and the constraint is learnt from every row. Pass the group of each "
                 "row."
-            )
-        if known is not None and model.fit is None:
-            raise ValueError(
-                "sensitive_features is missing, and the constraint set is still being filled from the stream "
-                f"({clf.model_.problem.n_constraint} rows are needed). Pass the group of every row until it is full."
             )
         return clf._code(X, y, None, sample_weight)
     if known is None:
@@ -894,26 +877,27 @@ def next_rows(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any = Non
     return clf._code(X, y, clf._columns(sensitive_features, known), sample_weight)
 
 
-def begin(clf: FairClassifier, constraint_set: Any) -> FairClassifier:
-    """Return a copy, on one thread, that has its constraint set and no training rows yet; for fits in parts.
+def begin(clf: FairClassifier, warmup: Any) -> FairClassifier:
+    """Return a copy, on one thread, that has taken its warm-up rows and no others yet; for fits in parts.
 
-    The constraint set is a tuple as in ``fit``, or ``Rows`` that are checked and coded already.
+    The warm-up rows are a tuple (X, y, sensitive_features) or (X, y, sensitive_features, sample_weight), or ``Rows``
+    that are checked and coded already. Under a ``PolynomialDecay`` they are the constraint set.
     """
     new = copy(clf)
     new.n_jobs = 1
-    if isinstance(constraint_set, Rows):
+    if isinstance(warmup, Rows):
         check_parameters(clf)
-        rows = constraint_set
+        rows = warmup
         model = Model.of(problem_of(clf, draw_seed(clf.random_state)), rows.names, rows.X.shape[1])
         new.library_ = "pandas"
     else:
-        _check_parts(constraint_set)
-        with _speaking_of("constraint_set"):
-            X, y, sensitive_features, *weight = constraint_set
+        _check_parts(warmup, "warmup")
+        with _speaking_of("warmup"):
+            X, y, sensitive_features, *weight = warmup
             model, rows, _ = new._declare(X, y, sensitive_features, None, None, *(weight or [None]))
             if len(model.labels.values) == 1:
                 raise ValueError(f"It must have both labels; received only {model.labels.values.tolist()}.")
-    model = model.begin_with(rows) if model.problem.learns_from(rows.X) else model.begin(rows)
+    model = model.begin_with(rows)
     issue(model.diagnostics)
     return take_over(new, model, new.library_)
 
@@ -929,10 +913,11 @@ def take_over(clf: FairClassifier, model: Model, library: str) -> FairClassifier
     return clf
 
 
-def check_parameters(clf: FairClassifier) -> None:
-    """Refuse parameters that make no sense."""
+def check_parameters(clf: FairClassifier, fixed: bool = False) -> None:
+    """Refuse parameters that make no sense; ``fixed`` where a constraint set fixes the constraint."""
     criterion = None if clf.criterion is None else get_criterion(clf.criterion)
     one_of(clf.loss, LOSSES, "loss")
+    one_of(clf.surrogate, SURROGATES, "surrogate")
     one_of(clf.multiplier, LAWS, "multiplier")
     one_of(clf.dtype, DTYPES, "dtype")
     if isinstance(clf.step_size, str):
@@ -946,64 +931,48 @@ def check_parameters(clf: FairClassifier) -> None:
             f"criterion={criterion.name!r} can be measured but not constrained. Train with another criterion, or "
             f"with criterion=None, and pass metric={criterion.name!r} to fairness_interval."
         )
-    if clf.surrogate is not None:
-        _check_learnt(clf, criterion)
-    elif criterion is not None and criterion.form is not Slabs:
-        _check_penalised(clf)
     for name in ("fit_intercept", "intersections"):
         if not isinstance(getattr(clf, name), bool | np.bool_):
             raise ValueError(f"{name} must be True or False; received {getattr(clf, name)!r}.")
     if clf.sharpness is not None and not (isinstance(clf.sharpness, Real) and 0.0 < clf.sharpness < np.inf):
         raise ValueError(f"sharpness must be None or a positive number; received {clf.sharpness!r}.")
-    for name in ("tolerance", "penalty", "alpha"):
+    for name in ("tolerance", "alpha"):
         value = getattr(clf, name)
-        if name == "penalty" and value is None:
-            continue
         if not (isinstance(value, Real) and 0.0 <= float(value) < np.inf):
             raise ValueError(f"{name} must be a number, 0 or larger; received {value!r}.")
-    for name, least in (("n_replicates", 0), ("n_constraint", 1), ("n_warmup", 1)):
+    if clf.penalty is not None and not (isinstance(clf.penalty, Real) and 0.0 < float(clf.penalty) < np.inf):
+        raise ValueError(f"penalty must be a positive number, or None for a constraint; received {clf.penalty!r}.")
+    for name, least in (("n_replicates", 0), ("n_warmup", 1)):
         value = getattr(clf, name)
         if not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"{name} must be a whole number, {least} or larger; received {value!r}.")
+    if fixed or clf.step_size != "auto":
+        _check_fixed(clf, criterion)
+    elif criterion is not None:
+        _check_learnt(clf)
 
 
-def _check_learnt(clf: FairClassifier, criterion: Criterion | None) -> None:
+def _check_learnt(clf: FairClassifier) -> None:
     """Refuse what a constraint that is learnt from all rows cannot do."""
-    one_of(clf.surrogate, SURROGATES, "surrogate")
-    if clf.step_size != "auto":
-        raise ValueError(
-            f"surrogate={clf.surrogate!r} learns the constraint from all rows, and step_size={clf.step_size!r} is the "
-            "paper's algorithm, whose constraint is fixed. Leave one of them out."
-        )
-    if clf.penalty == 0.0:
-        raise ValueError("penalty must be positive, or None for a constraint; received 0.0.")
-    if clf.penalty and clf.tolerance:
+    if clf.penalty is not None and clf.tolerance > 0.0:
         raise ValueError(
             f"tolerance bounds the gap of a constraint, and penalty takes the place of a constraint; received "
             f"tolerance={clf.tolerance!r} and penalty={clf.penalty!r}. Leave one of them out."
         )
-    bounded = clf.surrogate == "decisions" and criterion is not None
-    if bounded and isinstance(clf.tolerance, Real) and clf.tolerance >= 1.0:
+    if clf.surrogate == "decisions" and clf.tolerance >= 1.0:
         raise ValueError(
             f"tolerance bounds the gap between two shares of decisions, so it must be less than 1; received "
             f"{clf.tolerance!r}."
         )
-    if clf.dtype != "float64":
-        raise ValueError(f"dtype={clf.dtype!r} does not work with surrogate={clf.surrogate!r}. Use dtype='float64'.")
 
 
-def _check_penalised(clf: FairClassifier) -> None:
-    """Refuse what a penalty cannot do."""
-    if clf.step_size == "auto" and clf.multiplier in SIGNED_LAWS:
+def _check_fixed(clf: FairClassifier, criterion: Criterion | None) -> None:
+    """Refuse what a constraint that is fixed by a set of rows cannot do."""
+    penalised = criterion is not None and criterion.form is not Slabs
+    if penalised and clf.step_size == "auto" and clf.multiplier in SIGNED_LAWS:
         raise ValueError(
             f"multiplier={clf.multiplier!r} has negative weights, for which the implicit penalty step of "
             "step_size='auto' is not defined. Use 'two_point', 'exponential' or 'poisson'."
-        )
-    if clf.dtype != "float64":
-        raise ValueError(
-            f"dtype={clf.dtype!r} works for criteria that constrain; received criterion={clf.criterion!r}, which "
-            "penalises and needs double precision to find the side of a kink on which a replicate is. Use "
-            "dtype='float64', or a criterion such as 'demographic_parity'."
         )
 
 
@@ -1020,7 +989,6 @@ def problem_of(clf: FairClassifier, seed: int) -> Problem:
         step_size=clf.step_size if isinstance(clf.step_size, PolynomialDecay) else None,
         n_replicates=int(clf.n_replicates),
         multipliers=Multipliers(clf.multiplier, seed),
-        n_constraint=int(clf.n_constraint),
         n_warmup=int(clf.n_warmup),
         fit_intercept=bool(clf.fit_intercept),
         intersections=bool(clf.intersections),
@@ -1060,11 +1028,11 @@ def _coded(
     return Rows(values, y, group, weight, names)
 
 
-def _check_parts(constraint_set: Any) -> None:
-    parts = constraint_set if isinstance(constraint_set, tuple | list) else ()
+def _check_parts(rows: Any, name: str) -> None:
+    parts = rows if isinstance(rows, tuple | list) else ()
     if len(parts) not in (3, 4) or any(part is None for part in parts[:3]):
         raise ValueError(
-            "constraint_set must be a tuple (X, y, sensitive_features) or (X, y, sensitive_features, "
+            f"{name} must be a tuple (X, y, sensitive_features) or (X, y, sensitive_features, "
             f"sample_weight); received {sum(part is not None for part in parts)} parts."
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from surefair.storage.archive import Arrays, Damaged, read_archive, write_archive
 
-FORMAT, VERSION = "surefair.audit-checkpoint", 3
+FORMAT, VERSION = "surefair.audit-checkpoint", 4
 KEPT = 2  # checkpoints
 
 Folder = str | os.PathLike[str]

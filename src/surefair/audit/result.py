@@ -17,7 +17,7 @@ from surefair.rows import make_frame
 from surefair.storage.atomic import written_whole
 
 FORMAT = "surefair.Audit"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,13 +40,13 @@ class Audit:
     data : dict
         Name, kind, and files, each with its size and SHA-256.
     rows : dict
-        How many rows were read; how many served for training, as constraint set D', and for evaluation; how many were
-        set aside (because rows are split by a column and these belong with rows of D'); and unusable rows by reason.
+        How many rows were read; how many served for training and for evaluation; how many were set aside (in shards,
+        where rows are split by a column and these belong with warm-up rows); and unusable rows by reason.
     columns : list of dict
         How each column was used: its role, its number of features, rows without a value, rows with a value that does
         not occur in the warm-up rows, a note.
     groups : list of dict
-        Each group with its rows in training, in the constraint set and in evaluation.
+        Each group with its rows in training and in evaluation, and whether it is constrained.
     models : list of dict
         First "constrained", then "unconstrained": accuracy, intervals by metric and source, coefficients, verdicts by
         metric, diagnostics.

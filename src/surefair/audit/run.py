@@ -36,8 +36,7 @@ from surefair.audit.result import Audit
 from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
 from surefair.classifier import draw_seed, problem_of
-from surefair.criteria import get_criterion
-from surefair.diagnostics import Diagnostic, dependent_rows
+from surefair.diagnostics import dependent_rows
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
 from surefair.names import one_of
@@ -48,7 +47,6 @@ from surefair.tables.bad_rows import BadRows
 from surefair.tables.intake import CHUNK, Intake, in_order
 from surefair.tables.source import DataSource
 from surefair.tables.split import hold_out, share_held_out, side_of
-from surefair.training.constraints import FEW, choose_rows
 from surefair.training.model import Model
 
 VALUES = 30  # values of a column to split by that must be held out
@@ -83,11 +81,11 @@ def audit(
     max_bad_rows: int = 100,
     confidence_level: float = 0.95,
     loss: str = "log_loss",
+    surrogate: str = "decisions",
     tolerance: float = 0.0,
-    penalty: float = 1.0,
-    alpha: float = 0.01,
+    penalty: float | None = None,
+    alpha: float = 1e-4,
     n_replicates: int = 200,
-    n_constraint: int | None = None,
     random_state: int = 0,
     shard_rows: int | None = None,
     checkpoint: Folder | None = None,
@@ -129,11 +127,8 @@ def audit(
         Delimiter and encoding of a CSV file.
     max_bad_rows : int
         Rows that cannot be used; more of them stop the audit.
-    confidence_level, loss, tolerance, penalty, alpha, n_replicates, random_state
+    confidence_level, loss, surrogate, tolerance, penalty, alpha, n_replicates, random_state
         As in ``FairClassifier``.
-    n_constraint : int, optional
-        Rows in the constraint set; by default 100 for each feature, from 1,000 to 5,000, and at most a fifth of the
-        first rows.
     shard_rows : int, optional
         Smallest number of rows in a shard, to read a folder of Parquet files in shards; by default the folder is read
         as one stream.
@@ -165,8 +160,8 @@ def audit(
         label=label, sensitive=sensitive, criterion=criterion, metrics=metrics, margin=margin, positive=positive,
         features=features, drop=drop, weights=weights, split_by=split_by, include_sensitive=include_sensitive,
         keep_order=keep_order, names=names, delimiter=delimiter, encoding=encoding, max_bad_rows=max_bad_rows,
-        confidence_level=confidence_level, loss=loss, tolerance=tolerance, penalty=penalty, alpha=alpha,
-        n_replicates=n_replicates, n_constraint=n_constraint, random_state=random_state, shard_rows=shard_rows,
+        confidence_level=confidence_level, loss=loss, surrogate=surrogate, tolerance=tolerance, penalty=penalty,
+        alpha=alpha, n_replicates=n_replicates, random_state=random_state, shard_rows=shard_rows,
     ))  # fmt: skip
     check_engine(asked, engine, address, checkpoint)
     _check_jobs(n_jobs)
@@ -229,14 +224,12 @@ class Running:
     held : Rows or None
         Rows held out for evaluation.
     apart : ndarray
-        Sides of the rows of D'.
-    left_out : list of Diagnostic
-        Groups that are too small for the constraint set.
+        In an audit in shards, sides of the warm-up rows, with which all shards begin.
     chunks, shards, trained, set_aside : int
-        Chunks or shards read, rows trained on, and rows not used because they belong with rows of D'.
+        Chunks or shards read, rows trained on, and rows of later shards not used because they belong with warm-up rows.
     """
 
-    PLAIN = ("files", "chunks", "trained", "set_aside", "path", "complete")  # written to JSON as they are
+    PLAIN = ("files", "chunks", "trained", "path", "complete")  # written to JSON as they are
 
     def __init__(self, data: Any, settings: AuditSettings, place: str | None, in_shards: bool = False) -> None:
         bad = BadRows(settings.max_bad_rows)
@@ -252,7 +245,6 @@ class Running:
         self.models: dict[str, Model] = {}
         self.held: Rows | None = None
         self.apart = np.empty(0)
-        self.left_out: list[Diagnostic] = []
         self.chunks = 0
         self.shards = 0
         self.trained = 0
@@ -386,7 +378,7 @@ class Running:
                 progress(self.intake.read)
             assert merged is not None
             self.models = dict(merged)
-            self.set_aside = apart - self.models["constrained"].problem.n_constraint
+            self.set_aside = apart - self.models["constrained"].first.n
             plan = replace(plan, models=pack_models(self.models))
             parts = _until(stop, run(partial(shards.evaluate, plan), tasks))
             evaluation = reduce(add, map(shards.read_evaluation, parts))
@@ -403,7 +395,11 @@ class Running:
         held_out = share_held_out(self.source.n_rows or 0, rows.X.shape[1])
         side = side_of(rows, self.settings.random_state)
         self.held = rows.part(side < held_out)
-        self._begin(rows.part(side >= held_out))
+        rows, side = rows.part(side >= held_out), side[side >= held_out]
+        n_first = min(self._make_models(rows), rows.n)
+        chosen = side <= np.partition(side, n_first - 1)[n_first - 1]
+        self.apart = np.unique(side[chosen])
+        self._begin(rows.part(chosen))
         self.intake = self.intake.elsewhere(0, self.source.place)
         packed = pack_models(self.models)
         return Plan(self.settings, self.intake, self.read, CHUNK, held_out, self.apart, packed)
@@ -416,9 +412,8 @@ class Running:
         assert self.held is not None
         meta: dict[str, Any] = {name: getattr(self, name) for name in self.PLAIN}
         meta |= {"settings": asdict(self.settings), "place": self.place, "models": {}}
-        meta |= {"left_out": [one.to_dict() for one in self.left_out], "counted": self.intake.pack()}
-        meta |= {"groups": self.held.groups.to_json()}
-        arrays: Arrays = {"apart": self.apart} | add_prefix("held", self.held.pack())
+        meta |= {"counted": self.intake.pack(), "groups": self.held.groups.to_json()}
+        arrays: Arrays = add_prefix("held", self.held.pack())
         for name, model in self.models.items():
             meta["models"][name], parts = model.pack()
             arrays |= add_prefix(name, parts)
@@ -428,9 +423,7 @@ class Running:
         """Rebuild the state; features are settled again when the first chunk is read."""
         for name in self.PLAIN:
             setattr(self, name, meta[name])
-        self.left_out = [Diagnostic.from_dict(one) for one in meta["left_out"]]
         self.intake.add(meta["counted"])
-        self.apart = arrays["apart"]
         packed = meta["models"].items()
         self.models = {name: Model.unpack(one, select_prefix(name, arrays)) for name, one in packed}
         model = self.models["constrained"]
@@ -443,49 +436,42 @@ class Running:
         """Hold out some rows of a chunk, and train on the others."""
         settings = self.settings
         self.held, rows = hold_out(self.held, self.intake.rows(table).trimmed(), settings.random_state)
-        if self.chunks == 0:
-            rows = self._begin(rows)
-        elif settings.split_by is not None:
-            known = np.isin(side_of(rows, settings.random_state), self.apart)
-            self.set_aside += int(known.sum())
-            rows = rows.part(~known)
         if not settings.keep_order:
             rows = rows.part(np.random.default_rng([settings.random_state, 11, self.chunks]).permutation(rows.n))
+        if self.chunks == 0:
+            n_first = self._make_models(rows)
+            self._begin(rows.part(slice(0, n_first)))
+            rows = rows.part(slice(n_first, None))
         self._learn(rows)
         self.chunks += 1
 
-    def _begin(self, rows: Rows) -> Rows:
-        """Make both models, give them the constraint set D' out of the first rows, and return the rows to train on."""
+    def _make_models(self, rows: Rows) -> int:
+        """Make both models, given the first rows to train on; return how many of them they begin with."""
+        settings = self.settings
+        self._check_first(rows)
+        for name in MODELS:
+            clf = settings.classifier(settings.criterion if name == "constrained" else None)
+            problem = problem_of(clf, draw_seed(settings.random_state))
+            self.models[name] = Model.of(problem, rows.names, rows.X.shape[1])
+        return self.models["constrained"].n_first
+
+    def _begin(self, warmup: Rows) -> None:
+        """Let both models begin with their warm-up rows."""
+        warmup = warmup.trimmed()
+        for name, levels in warmup.groups.levels.items():
+            if self.settings.criterion is not None and len(levels.values) < 2:
+                raise ValueError(
+                    f"The {warmup.n:,} rows that training begins with show only one group of {name!r}. If the data are "
+                    "sorted by it, shuffle them or leave out keep_order (--keep-order); otherwise name another column."
+                )
+        self._each(lambda model, n_threads: model.begin_with(warmup))
+        self.trained += warmup.n
+
+    def _check_first(self, rows: Rows) -> None:
+        """Refuse first rows that show too few groups, labels or rows, or hold out too few values to split by."""
         settings = self.settings
         held = self.held
         assert held is not None
-        self._check_first(held, rows)
-        side = side_of(rows, settings.random_state)
-        criterion = None if settings.criterion is None else get_criterion(settings.criterion)
-        chosen, self.left_out = choose_rows(rows, side, settings.n_constraint, criterion)
-        constraint_set = rows.part(chosen).trimmed()
-        for name, levels in constraint_set.groups.levels.items():
-            if criterion is not None and len(levels.values) < 2:
-                raise ValueError(
-                    f"There are too few rows for a constraint on {name!r}, of {self.intake.read} read: two groups or "
-                    f"more need {FEW} rows in the constraint set that the criterion looks at. Use more rows, raise "
-                    "n_constraint (--constraint-rows), merge small groups, or leave the criterion out."
-                )
-        self.apart = np.unique(side[chosen])
-        spent = np.isin(side, self.apart) if settings.split_by is not None else chosen
-        self._check_split(held, bool(spent.all()))
-        self.set_aside += int((spent & ~chosen).sum())
-        names = constraint_set.names
-        for name in MODELS:
-            clf = settings.classifier(settings.criterion if name == "constrained" else None, constraint_set.n)
-            problem = problem_of(clf, draw_seed(settings.random_state))
-            self.models[name] = Model.of(problem, names, constraint_set.X.shape[1])
-        self._each(lambda model, n_threads: model.take(constraint_set, n_threads))  # first rows of a stream become D'
-        return rows.part(~spent)
-
-    def _check_first(self, held: Rows, rows: Rows) -> None:
-        """Refuse first rows that show too few groups, labels or rows."""
-        settings = self.settings
         first = f"the first {self.intake.read:,} rows"
         for name, levels in held.groups.joined_with(rows.groups).levels.items():
             if len(found := levels.values.tolist()) < 2:
@@ -501,19 +487,11 @@ class Running:
                 f"There are too few rows{self._few_values()}: {rows.n} to train on and {held.n} held out, of "
                 f"{self.intake.read} read. Training needs {LEAST} or more, with both labels."
             )
-
-    def _check_split(self, held: Rows, all_spent: bool) -> None:
-        """Refuse a split that leaves too few values held out, or no row to train on."""
-        settings = self.settings
         n = len(np.unique(side_of(held, settings.random_state)))
         if settings.split_by is not None and settings.shard_rows is None and n < VALUES:
             raise ValueError(
                 f"Too few values of {settings.split_by!r} are held out: {n}, and {VALUES} are needed. Split by a "
                 "column with more values, or by none."
-            )
-        if all_spent:
-            raise ValueError(
-                f"There are too few rows{self._few_values()}: none is left to train on, of {self.intake.read} read."
             )
 
     def _few_values(self) -> str:
@@ -578,14 +556,13 @@ class Running:
         common = dependent_rows.check(dependent, settings.split_by)
         found = [findings.find(name, model, evaluation, common, settings) for name, model in self.models.items()]
         models = [one.values for one in found]
-        diagnostics = [*self.left_out, *common, *(d for one in found for d in one.diagnostics)]
+        diagnostics = [*common, *(d for one in found for d in one.diagnostics)]
         diagnostics += [d for model in self.models.values() for d in model.diagnostics]
         verdict = None
         if settings.margin is not None:
             verdict = findings.overall(one["verdict"] for one in models[0]["verdicts"])
         groups = self._describe_groups(evaluation.groups)
         rows = {"read": self.intake.read + self.intake.bad.total - self.intake.own_bad, "training": self.trained}
-        rows |= {"constraint": sum(one["constraint"] for one in groups if one["column"] == settings.sensitive[0])}
         files = [file._asdict() for file in self.source.files()] if self._is_stream else self.files
         data = {"name": self.source.name, "kind": self.source.kind, "files": files}
         return Audit(
@@ -633,13 +610,12 @@ class Running:
     def _describe_groups(self, seen: dict[Any, int]) -> list[dict[str, Any]]:
         """Rows of each group, including groups that only evaluation rows have."""
         known = self.models["constrained"].group_counts()
-        none = {"n": 0, "n_constraint": 0, "constrained": False}
+        none = {"n": 0, "constrained": False}
         keys = sorted({*known, *seen}, key=lambda key: (self.settings.sensitive.index(key[0]), in_order(key[1])))
         found = []
         for key in keys:
             counts = known.get(key, none)
-            rows = {"training": counts["n"] - counts["n_constraint"], "constraint": counts["n_constraint"]}
-            rows |= {"constrained": counts["constrained"], "evaluation": seen.get(key, 0)}
+            rows = {"training": counts["n"], "evaluation": seen.get(key, 0), "constrained": counts["constrained"]}
             found.append({"column": key[0], "group": key[1]} | rows)
         return found
 

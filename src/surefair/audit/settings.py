@@ -29,11 +29,8 @@ class AuditSettings(Columns):
         Largest acceptable gap; for ratios, the smallest acceptable ratio.
     keep_order : bool
         Whether training takes rows in the order of the data.
-    confidence_level, loss, tolerance, penalty, alpha, n_replicates, random_state
+    confidence_level, loss, surrogate, tolerance, penalty, alpha, n_replicates, random_state
         As in ``FairClassifier``.
-    n_constraint : int or None
-        Rows in the constraint set; by default 100 for each feature, from 1,000 to 5,000, and at most a fifth of the
-        first rows.
     shard_rows : int or None
         Smallest number of rows in a shard, to read a folder of Parquet files in shards; by default the folder is read
         as one stream.
@@ -51,11 +48,11 @@ class AuditSettings(Columns):
     keep_order: bool = False
     confidence_level: float = 0.95
     loss: str = "log_loss"
+    surrogate: str = "decisions"
     tolerance: float = 0.0
-    penalty: float = 1.0
-    alpha: float = 0.01
+    penalty: float | None = None
+    alpha: float = 1e-4
     n_replicates: int = 200
-    n_constraint: int | None = None
     random_state: int = 0
     shard_rows: int | None = None
 
@@ -87,10 +84,9 @@ class AuditSettings(Columns):
         self._check_whole("n_replicates", 2)
         self._check_whole("random_state", 0, 2**32 - 1)
         self._check_whole("max_bad_rows", 0)
-        for name in ("n_constraint", "shard_rows"):
-            if getattr(self, name) is not None:
-                self._check_whole(name, 1, optional=True)
-        check_parameters(self.classifier(self.criterion, self.n_constraint or 1))
+        if self.shard_rows is not None:
+            self._check_whole("shard_rows", 1, optional=True)
+        check_parameters(self.classifier(self.criterion))
 
     def _check_whole(self, name: str, least: int, most: int | None = None, optional: bool = False) -> None:
         """Refuse what is not a whole number within the limits, and keep a Python int, which JSON can hold."""
@@ -102,11 +98,10 @@ class AuditSettings(Columns):
             raise ValueError(f"{name} must be {none}a whole number, {allowed}; received {value!r}.")
         object.__setattr__(self, name, int(value))
 
-    def classifier(self, criterion: str | None, n_constraint: int) -> FairClassifier:
+    def classifier(self, criterion: str | None) -> FairClassifier:
         """Return an unfitted classifier with these settings."""
-        shared = ("loss", "tolerance", "penalty", "alpha", "n_replicates")
-        settings = {name: getattr(self, name) for name in shared}
-        return FairClassifier(criterion, n_constraint=n_constraint, **settings)
+        shared = ("loss", "surrogate", "tolerance", "penalty", "alpha", "n_replicates")
+        return FairClassifier(criterion, **{name: getattr(self, name) for name in shared})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""

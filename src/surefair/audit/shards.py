@@ -53,9 +53,9 @@ class Plan:
     held_out : float
         Rows whose side is below this are held out.
     apart : ndarray
-        Sides of the rows of D'.
+        Sides of the warm-up rows.
     models : dict
-        Models before their first row, or trained.
+        Models that have taken the warm-up rows, or trained.
     """
 
     settings: AuditSettings
@@ -85,8 +85,6 @@ def train(plan: Plan, shard: Shard) -> bytes:
     settings = plan.settings
     intake = plan.begin(shard)
     models = unpack_models(plan.models)
-    if shard.number > 0:  # rows of D' are counted with the first shard
-        models = {name: model.uncounted() for name, model in models.items()}
     counted = {"apart": 0, "n_rows": 0}
 
     def batches() -> Iterator[Rows]:

@@ -87,11 +87,12 @@ def _sentence(table: list[dict[str, Any]], settings: dict[str, Any], warned: dic
     """The result in words."""
     level, times = f"{100.0 * settings['confidence_level']:g} %", settings["repetitions"]
     study = f"{times:,} repetitions of {settings['n_rows']:,} rows"
+    drawn = "everything drawn anew" if settings["everything_redrawn"] else "given one constraint set"
     gaps = {row["source"]: row for row in table if row["kind"] == "gap"}
     first, *others = sorted(gaps, key=lambda source: source != "total")  # the default comes first
     text = [
         f"Nominal {level} intervals covered the {gaps[first]['quantity']} {_coverage(gaps[first], times)} of the time "
-        f"(source {first}, {study}, ± one standard error)"
+        f"(source {first}, {study}, {drawn}, ± one standard error)"
         + "".join(f"; {source} {_coverage(gaps[source], times)}" for source in others)
         + "."
     ]

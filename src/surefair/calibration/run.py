@@ -63,15 +63,15 @@ def calibrate(
     """Measure how often a classifier's intervals contain the truth, with these rows as the whole population.
 
     In each repetition training rows and evaluation rows are drawn with replacement, a classifier is fitted with its
-    replicates, and its intervals are compared with the truth of each source. With a ``surrogate`` the constraint is
-    learnt from the training rows, so everything is drawn anew; otherwise one constraint set is drawn and kept. With θ*
-    the optimum on the population, ``training`` is for the gap of θ* on these evaluation rows, ``retraining`` for the
+    replicates, and its intervals are compared with the truth of each source. The constraint is learnt from the training
+    rows, so everything is drawn anew, unless you fix it by a ``constraint_set`` or a ``PolynomialDecay``. With θ* the
+    optimum on the population, ``training`` is for the gap of θ* on these evaluation rows, ``retraining`` for the
     gap on them of a second, independent fit, ``evaluation`` for the population gap of this fit, and ``total`` for the
     population gap of θ*. Coefficients are for θ*. With more than two groups, or several rates, the unfairness takes the
     place of the gap.
 
-    There may be several local optima. With a ``surrogate``, θ* is then the one that the fit's own solver prefers;
-    otherwise it is the one nearest to a fit on the whole population.
+    There may be several local optima. Then θ* is the one that the fit's own solver prefers; under a fixed constraint it
+    is the one nearest to a fit on the whole population.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ def calibrate(
     sources : str or sequence of str
         Sources to try, out of "training", "retraining", "evaluation" and "total".
     constraint_set : tuple (X, y, sensitive_features) or (X, y, sensitive_features, sample_weight), optional
-        Rows that fix the constraint. By default ``clf.n_constraint`` rows, at most a fifth of the population as in
-        ``fit``, drawn with replacement; with a ``surrogate``, none.
+        Rows that fix the constraint. By default none; under a ``PolynomialDecay``, ``clf.n_warmup`` rows, at most a
+        fifth of the population, drawn once with replacement.
     sample_weight : array-like of shape (n_rows,), optional
         A row of twice the weight is drawn twice as often. Rows that were drawn have equal weights.
     fit : callable, optional
@@ -186,12 +186,12 @@ def calibrate_rows(
     measured = get_metric(request.metric or clf.criterion or "demographic_parity")
     rng = np.random.default_rng([random_state, 0])
     problem = problem_of(clf, draw_seed(random_state))
-    if problem.learns_from(population.X) and constraint_set is None:
+    if problem.learns and constraint_set is None:
         apart = None
         found_optima = learnt_optima(problem, population)
         optima, star = len(found_optima), found_optima[0].theta
     else:
-        drawn = draw(population, min(clf.n_constraint, population.n // 5), rng)
+        drawn = draw(population, min(clf.n_warmup, population.n // 5), rng)
         apart = drawn if constraint_set is None else constraint_set
         optima, star = _solve(problem, population, apart, rng.permutation(population.n))
     design = Design(
@@ -216,7 +216,7 @@ def calibrate_rows(
         "n_rows": n_rows,
         "n_evaluation": int(request.n_evaluation),
         "n_population": population.n,
-        "n_constraint": 0 if apart is None else apart.n,
+        "everything_redrawn": apart is None,
         "confidence_level": float(request.confidence_level),
         "metric": measured.name,
         "method": request.method,

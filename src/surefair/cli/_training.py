@@ -19,8 +19,8 @@ def _criterion_or_none(_context: click.Context, _option: click.Parameter, name: 
     return None if name == "none" else name
 
 
-def training_options(alpha: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options of training; ``alpha`` is the default weight of the ridge."""
+def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of training."""
     criteria = ", ".join(file_names("surefair.criteria"))
     losses = " or ".join(file_names("surefair.losses"))
     options = [
@@ -29,9 +29,13 @@ def training_options(alpha: float) -> Callable[[Callable[..., Any]], Callable[..
             help=f"Criterion to enforce: {criteria}; or none.",
         ),
         click.option("--loss", default="log_loss", show_default=True, help=f"Loss: {losses}."),
-        click.option("--tolerance", default=0.0, show_default=True, help="Allowed violation of a linear criterion."),
-        click.option("--penalty", default=1.0, show_default=True, help="Weight of a nonlinear criterion's penalty."),
-        click.option("--alpha", default=alpha, show_default=True, help="Weight of the ridge."),
+        click.option(
+            "--surrogate", default="decisions", show_default=True, type=click.Choice(["decisions", "scores"]),
+            help="What the constraint compares between groups.",
+        ),
+        click.option("--tolerance", default=0.0, show_default=True, help="Largest gap that the constraint allows."),
+        click.option("--penalty", type=float, help="Weight of a penalty on gaps, in place of the constraint."),
+        click.option("--alpha", default=1e-4, show_default=True, help="Weight of the ridge."),
         click.option(
             "--replicates", "n_replicates", default=200, show_default=True, type=click.IntRange(min=2),
             help="Bootstrap replicates of each model.",
@@ -45,9 +49,6 @@ def training_options(alpha: float) -> Callable[[Callable[..., Any]], Callable[..
         ),
     ]  # fmt: skip
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -183,9 +183,7 @@ def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = Fa
     table.add_section()
     table.add_row("accuracy", *(_limits(model["accuracy"]) for model in models))
     console.print(table)
-    rows = ", ".join(
-        f"{found.rows[name]:,} {name.replace('_', ' ')}" for name in ("training", "constraint", "evaluation")
-    )
+    rows = ", ".join(f"{found.rows[name]:,} {name}" for name in ("training", "evaluation"))
     aside = f", {found.rows['set_aside']:,} set aside" if found.rows["set_aside"] else ""
     shards = f" in {found.data['shards']:,} shards" if "shards" in found.data else ""
     console.print(f"Rows: {found.rows['read']:,} read{shards}; {rows}{aside}.", highlight=False)

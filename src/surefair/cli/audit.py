@@ -23,7 +23,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 )
 @click.argument("data")
 @column_options()
-@training_options(alpha=0.01)
+@training_options
 @click.option(
     "--metric", "metrics", multiple=True,
     help="Metrics that get a verdict: a criterion, or one with _ratio.  [default: the criterion]",
@@ -32,7 +32,6 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--split-by", help="Column whose equal values stay together, in training or in evaluation.")
 @click.option("--include-sensitive", is_flag=True, help="Learn from the sensitive columns too.")
 @click.option("--keep-order", is_flag=True, help="Train on rows in the order of the data.")
-@click.option("--constraint-rows", "n_constraint", type=click.IntRange(min=1), help="Rows of the constraint set.")
 @click.option("--checkpoint", type=FOLDER, help="Folder to save the state in; see surefair resume.")
 @click.option(
     "--engine", default="local", show_default=True,

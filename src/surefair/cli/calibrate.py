@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 @click.argument("data", required=False)
 @click.option("--dataset", help="Data set to use instead of a file; surefair data list shows their names.")
 @column_options(required=False)
-@training_options(alpha=1e-4)
+@training_options
 @click.option("--metric", help="Metric to measure.  [default: the criterion, or demographic_parity]")
-@click.option(
-    "--constraint-rows", "n_constraint", default=1000, show_default=True, type=click.IntRange(min=1),
-    help="Rows of the constraint set.",
-)  # fmt: skip
 @click.option("--rows", type=click.IntRange(min=2), help="Training rows of each repetition.  [default: as in the data]")
 @click.option(
     "--evaluation-rows", default=2000, show_default=True, type=click.IntRange(min=1),
@@ -64,7 +60,8 @@ def command(
     """Measure on your own data how often intervals contain the truth.
 
     DATA is read as surefair audit reads it. Its rows are treated as the whole population, so the truth is known: rows
-    are drawn from it many times, a classifier is fitted to each draw, and its intervals are compared with the truth.
+    are drawn from it many times, a classifier is fitted to each draw with everything learnt anew, constraint included,
+    and its intervals are compared with the truth.
     With --weights, a row of twice the weight is drawn twice as often.
     """
     from surefair.calibration import Request, calibrate, calibrate_rows

@@ -15,7 +15,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def command(fits: tuple[Path, ...], out: Path) -> None:
     """Merge the fits of disjoint shards of rows, from files that surefair.save wrote, into one file.
 
-    The fits must be of the same problem: the same parameters, classes, groups and constraint set. Give every shard its
+    The fits must be of the same problem: the same parameters, classes, groups and warm-up rows. Give every shard its
     own random_state.
     """
     if len(fits) < 2:

@@ -13,8 +13,8 @@ class ChanceConstraint(Diagnostic):
     """The rows do not show that groups differ: a constraint would act on chance, and cost accuracy."""
 
     assumes = "Groups differ in ways that are more than chance."
-    advice = "Raise tolerance, train on more rows or pass a larger constraint_set, or use criterion=None."
-    command_line_advice = "Raise --tolerance or --constraint-rows, or use --criterion none."
+    advice = "Train on more rows, raise tolerance, or use criterion=None."
+    command_line_advice = "Use more rows, raise --tolerance, or use --criterion none."
 
 
 DIAGNOSTIC = ChanceConstraint

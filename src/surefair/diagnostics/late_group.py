@@ -10,7 +10,6 @@ class LateGroup(Diagnostic):
 
     assumes = "Every group is in the constraint set."
     advice = "To constrain every group, fit again with more rows in the constraint set."
-    command_line_advice = "To constrain every group, raise --constraint-rows, or shuffle the rows."
 
 
 DIAGNOSTIC = LateGroup

@@ -31,7 +31,7 @@ def check(
         return []
     how = "a hyperplane separates them" if separable else f"only {left:.2g} of their variance is left"
     message = (
-        f"On the constraint set, the features predict the labels (almost) without error: {how}. The ridge and very few "
+        f"In the first rows, the features predict the labels (almost) without error: {how}. The ridge and very few "
         "rows then decide the coefficients."
     )
     return [SeparableData(message, left, CERTAIN)]

@@ -14,8 +14,8 @@ class StartNotForgotten(Diagnostic):
 
     assumes = "The fit has converged: its starting point no longer matters."
     advice = (
-        "Train on more rows (in merged fits, on more rows in each part), pass a larger constraint_set, which "
-        "step_size='auto' starts from, or take larger steps if you chose the schedule."
+        "Train on more rows (in merged fits, on more rows in each part), or take larger steps if you chose the "
+        "schedule."
     )
     command_line_advice = "Use more rows. In an audit in shards, raise --shard-rows so that each shard is longer."
 

@@ -26,8 +26,10 @@ class Setup:
         Name of the data set.
     criterion : str
         Criterion that is enforced and measured. For disparate mistreatment it is the paper's example.
-    tolerance, penalty : float
-        ε and R₂.
+    tolerance : float
+        ε.
+    penalty : float or None
+        R₂; None where the paper constrains.
     n_replicates, n_evaluation, n_constraint, repetitions : int
         B, the sizes of D̃ and of D', and the number of repetitions.
     rows : int
@@ -37,7 +39,7 @@ class Setup:
     data: str
     criterion: str
     tolerance: float
-    penalty: float
+    penalty: float | None
     n_replicates: int
     n_evaluation: int
     n_constraint: int
@@ -48,8 +50,8 @@ class Setup:
 TABLE = {
     one.data: one
     for one in (
-        Setup("synthetic_di", "demographic_parity", 0.002, 0.0, 100, 100, 200, 100, 4_000),
-        Setup("adult", "demographic_parity", 0.00001, 0.0, 200, 1000, 1000, 200, 20_000),
+        Setup("synthetic_di", "demographic_parity", 0.002, None, 100, 100, 200, 100, 4_000),
+        Setup("adult", "demographic_parity", 0.00001, None, 200, 1000, 1000, 200, 20_000),
         Setup("synthetic_dm", "false_positive_rate", 0.0, 500.0, 100, 100, 250, 100, 4_000),
         Setup("compas", "false_positive_rate", 0.0, 300.0, 200, 400, 250, 200, 4_000),
     )
@@ -64,6 +66,9 @@ class Preset:
     ----------
     name : str
     step_size : PolynomialDecay or str
+        A schedule is the paper's algorithm, with a constraint that D' fixes; with "auto" it is learnt from all rows.
+    tolerance : float or None
+        Largest gap of decisions, in place of the tolerance or penalty of the setup.
     multiplier : str
     sizes : dict of str to int
         Sizes that replace those of the setup.
@@ -78,6 +83,7 @@ class Preset:
 
     name: str
     step_size: PolynomialDecay | str
+    tolerance: float | None
     multiplier: str
     sizes: dict[str, int]
     signed: bool
@@ -91,23 +97,24 @@ class Preset:
 
     def params(self, setup: Setup, loss: str) -> dict[str, Any]:
         """Parameters of the classifier."""
-        return {
+        found = {
             "criterion": setup.criterion,
             "loss": loss,
-            "tolerance": setup.tolerance,
-            "penalty": setup.penalty,
             "step_size": self.step_size,
             "multiplier": self.multiplier,
             "n_replicates": self.size(setup, "n_replicates"),
-            "n_constraint": self.size(setup, "n_constraint"),
         }
+        if self.tolerance is not None:
+            return found | {"tolerance": self.tolerance}
+        return found | {"tolerance": setup.tolerance, "penalty": setup.penalty, "n_warmup": setup.n_constraint}
 
 
-OURS = {"n_replicates": 200, "n_evaluation": 5_000, "n_constraint": 1_000, "rows": 20_000}
+OURS = {"n_replicates": 200, "n_evaluation": 5_000, "n_constraint": 0, "rows": 20_000}
 PRESETS = {
     "paper": Preset(
         "paper",
         step_size=PolynomialDecay(0.01, 0.501),
+        tolerance=None,
         multiplier="uniform",
         sizes={},
         signed=False,
@@ -118,6 +125,7 @@ PRESETS = {
     "calibrated": Preset(
         "calibrated",
         step_size="auto",
+        tolerance=0.05,
         multiplier="two_point",
         sizes=OURS,
         signed=True,

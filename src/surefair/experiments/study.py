@@ -1,8 +1,9 @@
 """The fixed parts of an experiment, one repetition of it, and the limit law to compare with.
 
-The data set is the population; for a synthetic stream, its first 100,000 rows are. D' and D̃ are drawn from it once. A
-repetition draws training rows from it with replacement, trains, and measures the gap and its intervals on D̃ at several
-looks along the way.
+The data set is the population; for a synthetic stream, its first 100,000 rows are. D̃ is drawn from it once, and so is
+D' in the preset *paper*; in the preset *calibrated* the constraint is learnt from the training rows. A repetition draws
+training rows from the population with replacement, trains, and measures the gap and its intervals on D̃ at several looks
+along the way.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Study:
     loss: str
     seed: int
     population: Rows
-    constraint_set: Rows  # D'
+    constraint_set: Rows | None  # D'; None where the constraint is learnt from the training rows
     evaluation: Rows  # D̃
     features: tuple[str, ...]
     groups: tuple[str, ...]
@@ -81,9 +82,10 @@ class Study:
         return problem_of(clf, draw_seed(random_state))
 
     def model(self, random_state: int, **more: Any) -> Model:
-        """Return the model of the experiment, set up on D' and before its first row."""
-        rows = self.constraint_set
-        return Model.of(self.problem(random_state, **more), rows.names, rows.X.shape[1]).begin(rows)
+        """Return the model of the experiment before its first row."""
+        rows = self.population
+        model = Model.of(self.problem(random_state, **more), rows.names, rows.X.shape[1])
+        return model if self.constraint_set is None else model.begin(self.constraint_set)
 
     def rates(self, theta: FloatArray, rows: Rows) -> FloatArray:
         """Rates of both groups on some rows for models theta of shape (D, R); the result has shape (R, 2)."""
@@ -126,7 +128,8 @@ def begin(data: str, loss: str, preset: Preset, seed: int) -> Study:
     n = len(label)
     population = Rows(loaded.X.to_numpy(), np.where(label == 1, 1.0, -1.0), group[:, None], np.ones(n), names)
     rng = np.random.default_rng([seed, 0])
-    constraint_set = population.part(rng.integers(0, n, preset.size(setup, "n_constraint")))
+    drawn = population.part(rng.integers(0, n, preset.size(setup, "n_constraint")))
+    constraint_set = drawn if preset.tolerance is None else None
     evaluation = population.part(rng.integers(0, n, preset.size(setup, "n_evaluation")))
     study = Study(
         setup, preset, loss, seed, population, constraint_set, evaluation,
@@ -171,9 +174,10 @@ def repeat(study: Study, repetition: int) -> Outcome:
     for i, look in enumerate(study.looks):
         model = model.take(rows.part(slice(before, look)))
         before = look
+        answer = model.answer()
         for j, (source, method) in enumerate(study.preset.bands.items()):
-            tally = Tally.of(model, held, (source,), method, 1)
-            found = model_interval(model, tally, Question(metric, source, method, 0.95))
+            tally = Tally.of(answer, held, (source,), method, 1)
+            found = model_interval(answer, tally, Question(metric, source, method, 0.95))
             ends[:, j, i] = (found.gap_low, found.gap_high) if study.preset.signed else (found.low, found.high)
             gap[i] = np.nan if found.reason else found.gap
             diagnostics += found.diagnostics

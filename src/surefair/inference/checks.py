@@ -114,7 +114,7 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
         )
     sd = theta[:, 1:].std(axis=1, ddof=1)
     plug_in = np.sqrt(np.maximum(np.diag(coefficients.plug_in_covariance(fit)), 0.0))
-    if not found and coefficients.is_traced(fit) and fit.n_rows - fit.constraint_set.n >= PATH:
+    if not found and coefficients.is_traced(fit) and fit.n_rows - fit.first.n >= PATH:
         scaling = np.sqrt(np.maximum(np.diag(coefficients.scaling(fit)), 0.0) / fit.n_rows)
         found += time_dependence.check_path(scaling, sd, B)
     return found or covariance_disagreement.check(sd, plug_in, B)
@@ -166,7 +166,7 @@ def _moments(fit: Fit) -> _Moments | None:
     """Moments of the pass, if its trace is kept; otherwise on the constraint set, if it has enough rows."""
     if coefficients.is_traced(fit):
         return _Moments(*coefficients.plug_in_moments(fit), *covariance.mean_score(coefficients.trace(fit)))
-    rows = fit.constraint_set
+    rows = fit.first
     X = fit.to_learner(rows.X)
     if not (fit.state.k and rows.weight.any() and enough_rows(X)):
         return None

@@ -86,7 +86,7 @@ def scaling(fit: Fit) -> FloatArray:
     """Random-scaling matrix of the averaged coefficients, (D, D); see ``covariance.random_scaling``."""
     k = fit.state.k
     if fit.is_learnt:
-        first = fit.constraint_set.n
+        first = fit.first.n
         origin = fit.state.origin[: len(fit.W), 0]
         path = np.zeros((3, *fit.state.path.transpose(1, 0, 2).shape))
         path[traces.PATH] = fit.state.path.transpose(1, 0, 2)

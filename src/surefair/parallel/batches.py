@@ -50,7 +50,7 @@ class Roles(NamedTuple):
             if not (schema[name].is_numeric() or schema[name] == nw.Boolean):
                 raise ValueError(
                     f"Column {name!r} has type {schema[name]}, and features must be numbers. Encode it first, leave it "
-                    "out with drop=, or pass the path of a file as constraint_set, so that columns are encoded as "
+                    "out with drop=, or pass the path of a file as warmup, so that columns are encoded as "
                     "`surefair audit` does."
                 )
         groups = {name: frame.get_column(name).to_native() for name in self.sensitive}
@@ -92,7 +92,7 @@ def first_bad(clf: FairClassifier, roles: Roles, frame: nw.DataFrame[Any], error
     if gaps := [name for name, value in values.items() if value is None or not np.isfinite(value)]:
         listed = ", ".join(map(repr, gaps))
         return bad, (
-            f"no finite number in {listed}. Fill in or drop such rows, or pass the path of a file as constraint_set, "
+            f"no finite number in {listed}. Fill in or drop such rows, or pass the path of a file as warmup, "
             "so that missing values are handled as `surefair audit` does."
         )
     return bad, refused(0, bad) or str(error)

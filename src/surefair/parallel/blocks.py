@@ -77,7 +77,7 @@ def fit_replicates_stream(
     clf: FairClassifier,
     batches: Callable[[], Iterable[Any]],
     *,
-    constraint_set: Any,
+    warmup: Any,
     n_blocks: int | None = None,
     engine: str = "local",
 ) -> FairClassifier:
@@ -89,8 +89,9 @@ def fit_replicates_stream(
     batches : callable
         Called once in every worker, it returns the stream from its beginning: tuples (X, y, sensitive_features) or
         (X, y, sensitive_features, sample_weight), the same ones in every worker.
-    constraint_set : tuple
-        As in ``FairClassifier.fit``, with both labels.
+    warmup : tuple
+        The first rows of the stream, (X, y, sensitive_features) or (X, y, sensitive_features, sample_weight), with both
+        labels; they are not among the batches.
     n_blocks : int, optional
     engine : {"local", "dask", "ray", "spark"}
         Both as in :func:`fit_replicates`.
@@ -102,15 +103,15 @@ def fit_replicates_stream(
     Examples
     --------
     >>> import surefair as sf
-    >>> D = sf.datasets.SyntheticDI(seed=1).sample(1_000)
+    >>> first = sf.datasets.SyntheticDI(seed=1).sample(1_000)
     >>> def batches():
     ...     for data in (sf.datasets.SyntheticDI(seed=0).sample(1_000), sf.datasets.SyntheticDI(seed=2).sample(500)):
     ...         yield data.X, data.y, data.sensitive
     >>> clf = sf.FairClassifier(random_state=0)
-    >>> fit_replicates_stream(clf, batches, constraint_set=(D.X, D.y, D.sensitive), n_blocks=2).n_rows_
-    1500
+    >>> fit_replicates_stream(clf, batches, warmup=(first.X, first.y, first.sensitive), n_blocks=2).n_rows_
+    2500
     """
-    begun = begin(clf, constraint_set)
+    begun = begin(clf, warmup)
     fit = begun.model_.trained
     found = _in_blocks(partial(_stream_block, begun, batches), fit, clf.n_jobs, n_blocks, engine)
     rows = {int(state.k) for _, (state, _) in found}

@@ -29,12 +29,11 @@ from surefair.training.model import Model
 NAME = "model"  # of the one model that is trained
 
 
-def fit_shards(clf: FairClassifier, partitions: Iterable[Any], *, constraint_set: Any) -> FairClassifier:
+def fit_shards(clf: FairClassifier, partitions: Iterable[Any], *, warmup: Any) -> FairClassifier:
     """Fit every partition of the rows separately, on many workers, and merge the fits in the order of the partitions.
 
-    Partitions must be random parts of the rows, not parts by time or place, and long, because each has its start to
-    forget: see ``FairClassifier.merge``. A warning says if they seem too short. A partition without rows does not
-    count.
+    All fits begin with the same warm-up rows, which count once. Partitions must be random parts of the rows, not parts
+    by time or place, and long: see ``FairClassifier.merge``. A partition without rows does not count.
 
     Parameters
     ----------
@@ -42,8 +41,9 @@ def fit_shards(clf: FairClassifier, partitions: Iterable[Any], *, constraint_set
     partitions : iterable
         Tuples (X, y, sensitive_features) or (X, y, sensitive_features, sample_weight), or callables that return such a
         tuple, so that each worker reads its own part.
-    constraint_set : tuple
-        As in ``FairClassifier.fit``, with both labels; the same for all partitions.
+    warmup : tuple
+        The first rows of all fits, (X, y, sensitive_features) or (X, y, sensitive_features, sample_weight), with both
+        labels: a random sample of some thousand rows that are in no partition.
 
     Returns
     -------
@@ -52,13 +52,13 @@ def fit_shards(clf: FairClassifier, partitions: Iterable[Any], *, constraint_set
     Examples
     --------
     >>> import surefair as sf
-    >>> D, data = sf.datasets.SyntheticDI(seed=1).sample(1_000), sf.datasets.SyntheticDI(seed=0).sample(6_000)
-    >>> parts = [(data.X[i::2], data.y[i::2], data.sensitive[i::2]) for i in range(2)]
-    >>> clf = fit_shards(sf.FairClassifier(random_state=0), parts, constraint_set=(D.X, D.y, D.sensitive))
+    >>> data = sf.datasets.SyntheticDI(seed=0).sample(12_000)
+    >>> first, *parts = [(data.X[i::3], data.y[i::3], data.sensitive[i::3]) for i in range(3)]
+    >>> clf = fit_shards(sf.FairClassifier(random_state=0), parts, warmup=first)
     >>> clf.n_rows_
-    6000
+    12000
     """
-    begun = begin(clf, constraint_set)
+    begun = begin(clf, warmup)
     with engines.connected("local", n_jobs=clf.n_jobs) as run:
         work = partial(_fit_tuple, begun, _random_state(clf, begun))
         return _merge(clf, begun, run(work, enumerate(partitions)))
@@ -70,7 +70,7 @@ def fit_partitions(
     *,
     label: str,
     sensitive: str | Sequence[str],
-    constraint_set: Any,
+    warmup: Any,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     weights: str | None = None,
@@ -83,7 +83,7 @@ def fit_partitions(
     long. The batches into which a partition is cut do not matter. Rows never come to this process: each worker sends
     back the state of its fit, which is merged and released before the next.
 
-    If the constraint set is a data frame, features are numbers and are used as they are. If it is the path of a file,
+    If the warm-up rows are a data frame, features are numbers and are used as they are. If they are the path of a file,
     columns are read and encoded as ``surefair audit`` does: words become indicators, numbers are standardised, missing
     values are handled, and bad rows are counted. The encoder is then ``clf.encoder_``.
 
@@ -98,16 +98,16 @@ def fit_partitions(
         Column of labels.
     sensitive : str or sequence of str
         Columns of groups.
-    constraint_set : data frame or path
-        Rows with the same columns, and both labels. They are not trained on, and must not be among those of data.
+    warmup : data frame or path
+        The first rows of all fits, with the same columns and both labels; they must not be among those of data.
     features, drop : sequence of str, optional
         Columns to learn from (by default all without another role), and columns not to learn from.
     weights : str, optional
         Column of weights.
     positive : str, optional
-        The positive label, with a path as constraint set; by default the second in sorted order.
+        The positive label, with a path as warmup; by default the second in sorted order.
     max_bad_rows : int
-        Rows of a partition that cannot be used, with a path as constraint set; more of them are an error.
+        Rows of a partition that cannot be used, with a path as warmup; more of them are an error.
 
     Returns
     -------
@@ -121,22 +121,22 @@ def fit_partitions(
     ...     return data.X.assign(hired=data.y, sex=data.sensitive)
     >>> parts = [table(seed, 4_000) for seed in (1, 2)]
     >>> clf = sf.FairClassifier(random_state=0)
-    >>> clf = fit_partitions(clf, parts, label="hired", sensitive="sex", constraint_set=table(0, 1_000))
+    >>> clf = fit_partitions(clf, parts, label="hired", sensitive="sex", warmup=table(0, 4_000))
     >>> clf.n_rows_
-    8000
+    12000
     """
     several = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
     encoder = None
     reader: Reader
-    if isinstance(constraint_set, str | os.PathLike):
+    if isinstance(warmup, str | os.PathLike):
         columns = Columns(
             label=label, sensitive=several, features=None if features is None else tuple(features), drop=tuple(drop),
             weights=weights, positive=positive, max_bad_rows=max_bad_rows,
         )  # fmt: skip
-        begun, reader = _begin_encoded(clf, columns, constraint_set)
+        begun, reader = _begin_encoded(clf, columns, warmup)
         encoder = reader.intake.encoder
     else:
-        begun, reader = _begin_as_is(clf, Roles(label, several, tuple(features or ()), weights), drop, constraint_set)
+        begun, reader = _begin_as_is(clf, Roles(label, several, tuple(features or ()), weights), drop, warmup)
     packed: Packed = {NAME: begun.model_.pack()}
     template = copy(begun)
     work = partial(_fit_partition, template, packed, reader, _random_state(clf, begun))
@@ -171,7 +171,7 @@ class FrameReader:
 
 @dataclass(frozen=True)
 class EncodedReader:
-    """Reads files and frames, and encodes their columns in a way that was settled on the constraint set."""
+    """Reads files and frames, and encodes their columns in a way that was settled on the warm-up rows."""
 
     intake: Intake
     read: tuple[str, ...]
@@ -195,24 +195,24 @@ Reader = FrameReader | EncodedReader
 
 
 def _begin_as_is(
-    clf: FairClassifier, roles: Roles, drop: Sequence[str], constraint_set: Any
+    clf: FairClassifier, roles: Roles, drop: Sequence[str], warmup: Any
 ) -> tuple[FairClassifier, FrameReader]:
-    """Set a classifier up on a constraint set whose features are numbers."""
+    """Begin a classifier with warm-up rows whose features are numbers."""
     try:
-        frame = as_frame(constraint_set)
+        frame = as_frame(warmup)
         if not roles.features:
             known = {*roles.others, *drop}
             roles = roles._replace(features=tuple(name for name in frame.columns if name not in known))
         batch = roles.batch(frame)
     except ValueError as error:
-        raise ValueError(f"constraint_set: {error}") from error
+        raise ValueError(f"warmup: {error}") from error
     return begin(clf, batch), FrameReader(roles)
 
 
-def _begin_encoded(clf: FairClassifier, columns: Columns, constraint_set: Any) -> tuple[FairClassifier, EncodedReader]:
-    """Set a classifier up on a constraint set that is read from a file."""
+def _begin_encoded(clf: FairClassifier, columns: Columns, warmup: Any) -> tuple[FairClassifier, EncodedReader]:
+    """Begin a classifier with warm-up rows that are read from a file."""
     bad = BadRows(columns.max_bad_rows)
-    source = columns.open(constraint_set, bad)
+    source = columns.open(warmup, bad)
     read = columns.to_read(source.schema)
     intake = Intake(columns, bad, source.place)
     table = next(source.tables(10**9, read))

@@ -1,8 +1,8 @@
 """Shards of rows: every worker trains on its own rows, and the models are merged in the order of the shards.
 
-The average of fits on disjoint shards has the same limit law as one pass over all rows, not the same bits. The
-constraint set and everything chosen on it (coordinates, start, steps) are settled once, on the driver, and sent along,
-because linear algebra may round differently elsewhere. What a worker sends back is small: only arrays that changed.
+The average of fits on disjoint shards has the same limit law as one pass over all rows, not the same bits. The warm-up
+rows and everything that is chosen on them (coordinates, start) are settled once, on the driver, and sent along, because
+linear algebra may round differently elsewhere. What a worker sends back is small: only arrays that changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from surefair.rows import Rows
 from surefair.storage.archive import Arrays, add_prefix, dump_archive, read_archive, select_changed, select_prefix
 from surefair.training.model import Model
 
-FORMAT, VERSION = "surefair.shard", 2
+FORMAT, VERSION = "surefair.shard", 3
 
 Packed = dict[str, tuple[dict[str, Any], Arrays]]
 """Models by name, each taken apart into JSON and arrays."""
@@ -51,7 +51,7 @@ def train_shard(
     Parameters
     ----------
     models : dict of str to Model
-        Models that have their constraint set and no rows.
+        Models that have taken the warm-up rows and no others.
     random_state : int
     number : int
         Number of the shard.

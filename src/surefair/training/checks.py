@@ -36,7 +36,7 @@ FEW_WRONG = 0.02  # share of rows on the wrong side; with more of them, no hyper
 def check_constraint_set(fit: Fit) -> list[Diagnostic]:
     """Check the constraint set as soon as it is complete."""
     problem = fit.problem
-    rows = fit.constraint_set
+    rows = fit.first
     groups = rows.names.groups
     found: list[Diagnostic] = []
     if problem.criterion is not None and groups is not None:
@@ -59,7 +59,7 @@ def check_constraint_set(fit: Fit) -> list[Diagnostic]:
 
 def check_first_rows(fit: Fit, begun: Begun) -> list[Diagnostic]:
     """Check the warm-up rows of a fit whose constraint is learnt from all rows."""
-    rows = fit.constraint_set
+    rows = fit.first
     found = stopped_early.check(begun.reached)
     if fit.problem.criterion is not None and rows.names.groups is not None:
         found += ineffective_constraint.check(begun.free, begun.held, begun.error, fit.problem.tolerance)
@@ -73,7 +73,7 @@ def check_groups(fit: Fit) -> list[Diagnostic]:
     form = fit.learner.form
     if not isinstance(form, Learnt) or not len(form.comparisons.pairs):
         return []
-    groups = fit.constraint_set.groups
+    groups = fit.first.groups
     c = form.comparisons
     seen = fit.state.seen[: c.n_rates, 0].reshape(len(c.rates), c.n_groups).min(axis=0)
     found = small_group.check(dict(zip(groups.words, seen.astype(int).tolist(), strict=True)), FEW)
@@ -84,7 +84,7 @@ def check_groups(fit: Fit) -> list[Diagnostic]:
 
 
 def _check_separable(fit: Fit, enough: bool) -> list[Diagnostic]:
-    rows = fit.constraint_set
+    rows = fit.first
     start = fit.learner.settings.start
     moved = fit.to_learner(rows.X)
     some = rows.weight > 0.0

@@ -34,6 +34,7 @@ from surefair.training.warm_up import WIDTH, Task, rebuild, warm_up
 
 RANK = 1e-10  # singular values below this share of the largest are rounding
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
+MOST_DENSE = 1000  # features up to which sparse rows are made dense, some at a time
 SPARSE_CHUNK = 2**16  # sparse rows that are learnt from at a time
 
 
@@ -44,9 +45,9 @@ class Fit:
     Attributes
     ----------
     problem : Problem
-    constraint_set : Rows
-        D', or the warm-up rows if the constraint is learnt from all rows; its names hold the groups that are
-        constrained.
+    first : Rows
+        Rows that the fit began with: the warm-up rows, or the constraint set D' where that is fixed. Their names hold
+        the groups that can be constrained.
     W : ndarray of shape (D, D), or (D,) for a scaling
         The learner's coordinates.
     learner : Learner
@@ -63,7 +64,7 @@ class Fit:
     """
 
     problem: Problem
-    constraint_set: Rows
+    first: Rows
     W: FloatArray
     learner: Learner[Any]
     state: Any
@@ -149,13 +150,13 @@ class Fit:
         state = self.state
         total = self.weight
         group = None
-        if self.is_learnt and self.constraint_set.names.groups is not None:
-            group = rows.known_among(self.constraint_set.groups)
-        size = SPARSE_CHUNK if is_sparse(rows.X) else max(1024, CHUNK // len(self.W))
+        if self.is_learnt and self.first.names.groups is not None:
+            group = rows.known_among(self.first.groups)
+        size = SPARSE_CHUNK if self.sparse else max(1024, CHUNK // len(self.W))
         for low in range(0, rows.n, size):
             chunk = slice(low, low + size)
             if self.is_learnt:
-                relative: FloatArray | float = rows.weight[chunk] / self.constraint_set.weight.mean()
+                relative: FloatArray | float = rows.weight[chunk] / self.first.weight.mean()
                 total += float(rows.weight[chunk].sum())
             else:
                 relative, total = relative_weight(rows.weight[chunk], state.k, total)
@@ -174,25 +175,24 @@ class Fit:
             newton: Any = self.learner
             return replace(self, problem=problem, learner=newton.reseeded(problem.multipliers))
         return assemble(
-            self.problem.reseed(seed), self.constraint_set, self.W, self.learner.form, settings.start,
-            settings.schedule, self.sparse,
-        )  # fmt: skip
+            self.problem.reseed(seed), self.first, self.W, self.learner.form, settings.start, settings.schedule
+        )
 
     def regrouped(self, groups: Groups) -> Fit:
         """Return the fit with more groups; where the constraint is learnt from all rows, they will be constrained."""
-        known = self.constraint_set.names.groups
+        known = self.first.names.groups
         if not self.is_learnt or self.problem.criterion is None or known is None or known.labels == groups.labels:
             return self
-        rows = self.constraint_set.among(groups)
+        rows = self.first.among(groups)
         newton: Any = self.learner
         learner, state = newton.regrouped(self.state, task_of(self.problem, rows).comparisons, groups.recode(known))
-        return replace(self, constraint_set=rows, learner=learner, state=state)
+        return replace(self, first=rows, learner=learner, state=state)
 
     def merge(self, other: Fit) -> Fit:
         """Merge the fits of two shards of rows."""
         state = self.learner.merge(self.state, other.state)
         shards = sum(fit.shards for fit in (self, other) if fit.n_rows > 0)
-        twice = float(self.constraint_set.weight.sum()) if self.is_learnt else 0.0
+        twice = float(self.first.weight.sum()) if self.is_learnt else 0.0
         return replace(self, state=state, weight=self.weight + other.weight - twice, shards=max(shards, 1))
 
     def block(self) -> tuple[Any, float]:
@@ -242,7 +242,7 @@ class Fit:
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Take the fit apart into JSON and arrays."""
-        groups = self.constraint_set.names.groups
+        groups = self.first.names.groups
         meta = {
             "problem": self.problem.pack(),
             "groups": None if groups is None else groups.to_json(),
@@ -252,7 +252,7 @@ class Fit:
             "weight": self.weight,
             "shards": self.shards,
         }
-        arrays = add_prefix("constraint", self.constraint_set.pack(), "_") | _pack_tuple("state", self.state)
+        arrays = add_prefix("first", self.first.pack(), "_") | _pack_tuple("state", self.state)
         form = self.learner.form
         if isinstance(form, Learnt):
             arrays |= {"push": form.push, "ridge": form.ridge}
@@ -262,10 +262,10 @@ class Fit:
 
     @classmethod
     def unpack(cls, meta: dict[str, Any], arrays: Arrays, names: Names) -> Fit:
-        """Rebuild a fit from what ``pack`` returned; its constraint set has these names."""
+        """Rebuild a fit from what ``pack`` returned; the rows that it began with have these names."""
         form_class: Any = next(form for form, _ in LEARNERS if form.__name__ == meta["form"])
         problem = Problem.unpack(meta["problem"])
-        rows = Rows.unpack(select_prefix("constraint", arrays, "_"), names)
+        rows = Rows.unpack(select_prefix("first", arrays, "_"), names)
         if form_class is Learnt:
             learner: Any = rebuild(task_of(problem, rows), problem, rows, arrays)
             fit = cls(problem, rows, arrays["W"], learner, None, False)
@@ -273,7 +273,7 @@ class Fit:
             return replace(fit, state=state._replace(k=int(state.k)), weight=meta["weight"], shards=meta["shards"])
         fit = assemble(
             problem, rows, arrays["W"], _unpack_tuple("form", form_class, arrays), arrays["start"],
-            PolynomialDecay(**meta["schedule"]), meta["sparse"],
+            PolynomialDecay(**meta["schedule"]),
         )  # fmt: skip
         state = _unpack_tuple("state", type(fit.state), arrays)
         return replace(fit, state=state._replace(k=int(state.k)), weight=meta["weight"], shards=meta["shards"])
@@ -284,12 +284,12 @@ Learn = Callable[..., Fit]
 
 
 def begin(problem: Problem, constraint_set: Rows) -> Fit:
-    """Choose coordinates, constraint and start from the rows of D'."""
+    """Begin a fit under a constraint that the rows of D' fix: choose coordinates, constraint and start from them."""
+    check_plain(constraint_set.X, problem.dtype)
     auto = problem.step_size is None
     y = constraint_set.y
     weight = constraint_set.weight
     X = with_ones(constraint_set.X, problem.fit_intercept)
-    check_dense(X, problem.dtype)
     W = whitening(X, weight) if auto else np.ones(X.shape[1])
     moved = change_coordinates(X, W)
     form = constrain(problem.criterion, constraint_set, moved)
@@ -305,7 +305,7 @@ def begin(problem: Problem, constraint_set: Rows) -> Fit:
         form = constrain(problem.criterion, constraint_set, moved)
         leverage = curvature / c * squared_lengths(moved)
         schedule = automatic(c, float(share @ leverage**2) / len(start), len(y))
-    return assemble(problem, constraint_set, W, form, start, schedule, is_sparse(X))
+    return assemble(problem, constraint_set, W, form, start, schedule)
 
 
 class Begun(NamedTuple):
@@ -329,6 +329,8 @@ def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun]:
     if problem.criterion is not None and groups is not None:
         groups.check_comparable(", or use criterion=None to train without a constraint")
     rows = rows.copy()
+    if is_sparse(rows.X):
+        rows = replace(rows, X=rows.X.toarray())
     X = with_ones(rows.X, problem.fit_intercept)
     begun = warm_up(task_of(problem, rows), X, rows.y, rows.group, rows.weight, problem.multipliers)
     learner: Any = begun.learner
@@ -341,7 +343,6 @@ def task_of(problem: Problem, rows: Rows) -> Task:
     """Return the problem as one whose constraint is learnt from rows like these."""
     groups = rows.names.groups
     criterion = problem.criterion if groups is not None else None
-    assert problem.surrogate is not None
     return Task(
         loss=problem.loss,
         comparisons=Comparisons.of(criterion, problem.surrogate, groups.sizes if criterion and groups else ()),
@@ -360,20 +361,25 @@ def assemble(
     form: Form,
     start: FloatArray,
     schedule: PolynomialDecay,
-    sparse: bool,
 ) -> Fit:
     """Put together a fit before its first row."""
-    learner = learner_for(problem.settings(start, schedule), form, sparse)
+    learner = learner_for(problem.settings(start, schedule), form, sparse=False)
     state = learner.init(1 + problem.n_replicates)
-    return Fit(problem, constraint_set.copy(), W, learner, state, sparse)
+    return Fit(problem, constraint_set.copy(), W, learner, state, sparse=False)
 
 
-def check_dense(X: Any, dtype: str) -> None:
-    """Refuse sparse rows in single precision."""
-    if dtype == "float32" and is_sparse(X):
+def check_plain(X: Any, dtype: str) -> None:
+    """Refuse what a constraint that is fixed by a set of rows cannot do."""
+    fixed = "A constraint that a constraint_set or a step_size fixes, as in the paper, is for"
+    if is_sparse(X):
         raise ValueError(
-            f"dtype='float32' works for dense rows only; received a sparse matrix of shape {X.shape}. Use "
-            "dtype='float64', or make the rows dense with X.toarray()."
+            f"{fixed} dense rows; received a sparse matrix of shape {X.shape}. Make the rows dense with X.toarray(), "
+            "or leave out constraint_set and step_size, so that the constraint is learnt from all rows."
+        )
+    if dtype != "float64":
+        raise ValueError(
+            f"{fixed} double precision; received dtype={dtype!r}. Use dtype='float64', or leave out constraint_set "
+            "and step_size, so that the constraint is learnt from all rows."
         )
 
 

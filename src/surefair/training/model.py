@@ -7,7 +7,7 @@ A model is frozen: taking rows returns a new one, so an error leaves nothing hal
 >>> clf = sf.FairClassifier(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive)
 >>> again = Model.unpack(*clf.model_.pack())
 >>> bool((again.replicates == clf.model_.replicates).all()), again.n_rows
-(True, 2400)
+(True, 3000)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from surefair.training.checks import (
     check_late_groups,
     check_order,
 )
-from surefair.training.fit import Fit, Learn, begin, begin_learnt
+from surefair.training.fit import MOST_DENSE, Fit, Learn, begin, begin_learnt
 from surefair.training.problem import Problem
 
 __all__ = ["Model", "Problem"]
@@ -55,11 +55,11 @@ class Model:
     runs : Runs
         How often neighbours in the stream differ.
     waiting : Rows or None
-        The first rows of a stream, until there are enough of them for the constraint set.
+        The first rows of a stream, until there are enough of them to begin with.
     fit : Fit or None
         What has been learnt; None while rows are waiting.
     found : tuple of Diagnostic
-        What is known about the constraint set.
+        What is known about the first rows.
     """
 
     problem: Problem
@@ -98,19 +98,19 @@ class Model:
 
     @property
     def n_rows(self) -> int:
-        """Rows trained on; rows of a constraint set that fixes the constraint are not among them."""
+        """Rows trained on; a constraint set is not among them."""
         return 0 if self.fit is None else self.fit.n_rows
 
     @property
     def n_later(self) -> int:
         """Rows trained on after those that the fit began with."""
-        return self.n_rows - (self.fit.constraint_set.n if self.fit is not None and self.fit.is_learnt else 0)
+        return self.n_rows - (self.fit.first.n if self.fit is not None and self.fit.is_learnt else 0)
 
     @property
     def trained(self) -> Fit:
         """The fit; it is an error to ask before it has begun."""
         if self.fit is None:
-            raise ValueError("The constraint set is not complete yet. Take more rows first.")
+            raise ValueError("There are not enough rows to begin with yet. Take more rows first.")
         return self.fit
 
     @property
@@ -124,29 +124,25 @@ class Model:
         return self.trained.theta[:, 1:]
 
     @property
-    def constraint_set(self) -> Rows:
-        """Rows that are the constraint set, or that will become it."""
-        rows = self.waiting if self.fit is None else self.fit.constraint_set
+    def first(self) -> Rows:
+        """Rows that the fit began with, or those that wait for it to begin."""
+        rows = self.waiting if self.fit is None else self.fit.first
         assert rows is not None
         return rows
 
     def group_counts(self) -> dict[tuple[str | None, Any], dict[str, Any]]:
-        """Rows of each group, those in a constraint set, and whether it is constrained, by column and value."""
+        """Rows of each group so far, and whether it is constrained, by column and value."""
         if self.census is None:
             return {}
         held = self._constrained_groups()
-        rows = self.constraint_set
-        learnt = self.fit is not None and self.fit.is_learnt
-        apart = Census.of(rows.groups).count(rows.group).counts
-        known = {} if learnt else dict(zip(rows.groups.labels, apart, strict=True))
         return {
-            label: {"n": n, "n_constraint": known.get(label, 0), "constrained": label in held}
+            label: {"n": n, "constrained": label in held}
             for label, n in zip(self.census.groups.labels, self.census.counts, strict=True)
         }
 
     def _constrained_groups(self) -> set[tuple[str | None, Any]]:
         """Groups that are constrained: those of the constraint set, or those of pairs that the learner follows."""
-        rows = self.constraint_set
+        rows = self.first
         if self.problem.criterion is None or rows.names.groups is None:
             return set()
         labels = rows.groups.labels
@@ -157,10 +153,10 @@ class Model:
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What training found: about the constraint set, groups that it lacks, and divergence."""
+        """What training found: about the first rows, groups that are not constrained, and divergence."""
         if self.fit is None:
             return self.found
-        constrained = self.fit.constraint_set.names.groups
+        constrained = self.fit.first.names.groups
         late: list[Diagnostic] = []
         if self.problem.criterion is not None and self.groups is not None and constrained is not None:
             late = check_late_groups(self.groups, constrained)
@@ -177,8 +173,8 @@ class Model:
     ) -> Model:
         """Train on a whole data set.
 
-        The first rows are warm-up rows; where the constraint is not learnt from all rows, they are set apart as the
-        constraint set, at most a fifth of them.
+        The first rows are warm-up rows. Under a schedule they are set apart as the constraint set, at most a fifth of
+        all rows.
 
         Parameters
         ----------
@@ -189,33 +185,33 @@ class Model:
             ``Fit.learn``, or something that does the same elsewhere.
         """
         model = self._count(rows)
-        given = constraint_set is not None
-        if constraint_set is None:
-            learns = self.problem.learns_from(rows.X)
-            apart = self.n_first(rows) if learns else min(self.problem.n_constraint, rows.n // 5)
-            constraint_set, rows = rows.part(slice(0, apart)), rows.part(slice(apart, None))
-        model = model.begin(constraint_set, given)
+        first = constraint_set
+        if first is None:
+            n_first = self.n_first if self.problem.learns else min(self.n_first, rows.n // 5)
+            first, rows = rows.part(slice(0, n_first)), rows.part(slice(n_first, None))
+        model = model.begin(first, given=constraint_set is not None)
         return replace(model, fit=learn(model.trained, rows, n_threads, last=True))
 
     def begin_with(self, rows: Rows) -> Model:
         """Begin with these rows, however few they are."""
         return self._count(rows).begin(rows, given=False)
 
-    def n_first(self, rows: Rows) -> int:
-        """Rows that a fit begins with: the constraint set, or the warm-up rows, at least some for each feature."""
-        if not self.problem.learns_from(rows.X):
-            return self.problem.n_constraint
-        return max(self.problem.n_warmup, PER_FEATURE * (self.n_features + 1))
+    @property
+    def n_first(self) -> int:
+        """Rows that a fit begins with: the warm-up rows, at least some for each feature, or the constraint set."""
+        if not self.problem.learns:
+            return self.problem.n_warmup
+        return max(self.problem.n_warmup, PER_FEATURE * min(self.n_features + 1, MOST_DENSE))
 
-    def begin(self, constraint_set: Rows, given: bool = True) -> Model:
-        """Set the model up on its constraint set, which must have rows of every group known, or on its first rows.
+    def begin(self, first: Rows, given: bool = True) -> Model:
+        """Set the model up on its warm-up rows, or on its constraint set, which must have rows of every group known.
 
         ``given`` if the user passed these rows as the constraint set, which fixes the constraint.
         """
-        if self.problem.learns_from(constraint_set.X) and not given:
-            fit, begun = begin_learnt(self.problem, constraint_set)
+        if self.problem.learns and not given:
+            fit, begun = begin_learnt(self.problem, first)
             return replace(self, fit=fit, waiting=None, found=tuple(check_first_rows(fit, begun)))
-        fit = begin(self.problem, constraint_set)
+        fit = begin(self.problem, first)
         return replace(self, fit=fit, waiting=None, found=tuple(check_constraint_set(fit)))
 
     def take(self, rows: Rows, n_threads: int = 1) -> Model:
@@ -224,11 +220,10 @@ class Model:
         rows = rows if model.groups is None else rows.among(model.groups)
         if model.fit is None:
             rows = rows if model.waiting is None else model.waiting.followed_by(rows)
-            size = self.n_first(rows)
-            if rows.n < size:
+            if rows.n < self.n_first:
                 return replace(model, waiting=rows.copy())
-            model = model._begin_stream(rows.part(slice(0, size)))
-            rows = rows.part(slice(size, None))
+            model = model._begin_stream(rows.part(slice(0, self.n_first)))
+            rows = rows.part(slice(self.n_first, None))
         fit = model.trained if model.groups is None else model.trained.regrouped(model.groups)
         return replace(model, fit=fit.learn(rows, n_threads))
 
@@ -249,20 +244,19 @@ class Model:
             census = census.count(rows.group)
         return replace(self, census=census, runs=runs.after(rows.truth, rows.group))
 
-    def _begin_stream(self, constraint_set: Rows) -> Model:
-        """Begin with the first rows of a stream; groups that they lack are not constrained."""
+    def _begin_stream(self, first: Rows) -> Model:
+        """Begin with the first rows of a stream, and with the groups that they show."""
         if self.groups is not None and self.problem.criterion is not None:
-            present, codes = self.groups.among(constraint_set.group)
+            present, codes = self.groups.among(first.group)
             if min(present.sizes) > 1:  # otherwise `begin` says what is wrong
-                names = constraint_set.names._replace(groups=present)
-                constraint_set = replace(constraint_set, group=codes, names=names)
-        return self.begin(constraint_set, given=False)
+                first = replace(first, group=codes, names=first.names._replace(groups=present))
+        return self.begin(first, given=False)
 
     def answer(self, n_threads: int = 1) -> Model:
         """Return a model to answer questions from: this one, or one trained on the rows that are still waiting."""
         if self.n_rows > 0:
             return self
-        rows = self.constraint_set
+        rows = self.first
         empty = Model.of(self.problem, rows.names, self.n_features)
         trained = empty.train(rows, n_threads=n_threads)
         return replace(self, fit=trained.fit, waiting=None)
@@ -276,7 +270,8 @@ class Model:
         """
         if self.fit is None or other.fit is None:
             raise ValueError(
-                "Both fits must have their constraint set complete before they can be merged. Train each on more rows."
+                f"Both fits must have begun before they can be merged, which takes {self.n_first:,} rows. Train each "
+                "on more rows."
             )
         if self.groups is not None and other.groups is not None and [*self.groups.levels] == [*other.groups.levels]:
             groups = self.groups.joined_with(other.groups)
@@ -291,7 +286,7 @@ class Model:
         if differ := self._differences(other):
             raise ValueError(
                 f"The fits are of different problems: {', '.join(differ)} differ. Fit every shard with the same "
-                "parameters and pass the same constraint_set to each."
+                "parameters, and begin each with the same warm-up rows (see sf.parallel.fit_shards) or constraint_set."
             )
         same_state = all(map(np.array_equal, self.fit.state, other.fit.state))
         if self.seed == other.seed and self.n_rows > 0 and same_state:
@@ -299,7 +294,7 @@ class Model:
         census = None if self.census is None or other.census is None else self.census.merge(other.census)
         runs = self.runs.merge(other.runs)
         if self.fit.is_learnt:  # both counted the warm-up rows
-            twice = self.uncounted()._count(self.fit.constraint_set)
+            twice = self.uncounted()._count(self.fit.first)
             runs = runs.without(twice.runs)
             census = None if census is None or twice.census is None else census.without(twice.census)
         return replace(self, fit=self.fit.merge(other.fit), census=census, runs=runs)
@@ -312,9 +307,9 @@ class Model:
         differ += [] if self.n_features == other.n_features else ["n_features_in_"]
         differ += [] if self.features == other.features else ["feature_names_in_"]
         labels = [None if groups is None else groups.labels for groups in
-                  (mine.constraint_set.names.groups, theirs.constraint_set.names.groups)]  # fmt: skip
+                  (mine.first.names.groups, theirs.first.names.groups)]  # fmt: skip
         differ += [] if labels[0] == labels[1] else ["groups"]
-        if not differ and not mine.constraint_set.same_as(theirs.constraint_set):
+        if not differ and not mine.first.same_as(theirs.first):
             differ.append("warm-up rows" if mine.is_learnt else "constraint_set")
         return differ
 

@@ -12,7 +12,7 @@ from surefair.learners import Settings
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES, Loss
-from surefair.rows import FloatArray, is_sparse
+from surefair.rows import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +26,8 @@ class Problem:
     loss : Loss
     tolerance : float
         ε of a constraint.
-    surrogate : {"decisions", "scores"} or None
-        What a constraint that is learnt from all rows compares; None for a constraint that a set of rows fixes.
+    surrogate : {"decisions", "scores"}
+        What a constraint that is learnt from all rows compares.
     penalty : float or None
         R₂ of a penalty. None is a constraint or, where a fixed constraint needs a penalty, the weight 1.
     sharpness : float or None
@@ -36,14 +36,12 @@ class Problem:
     alpha : float
         κ of the ridge κ‖θ‖²/2.
     step_size : PolynomialDecay or None
-        The schedule; None for "auto".
+        The schedule; None for "auto". A schedule is the paper's algorithm, whose constraint is fixed.
     n_replicates : int
     multipliers : Multipliers
         Law and seed of the replicates' weights.
-    n_constraint : int
-        Rows that become the constraint set when none is given and the constraint is not learnt.
     n_warmup : int
-        First rows, on which a fit whose constraint is learnt begins.
+        First rows: a fit whose constraint is learnt begins with them; under a schedule they are the constraint set.
     fit_intercept : bool
     intersections : bool
         Whether intersections of the sensitive columns are groups too.
@@ -53,22 +51,22 @@ class Problem:
     criterion: Criterion | None
     loss: Loss
     tolerance: float
-    surrogate: str | None
+    surrogate: str
     penalty: float | None
     sharpness: float | None
     alpha: float
     step_size: PolynomialDecay | None
     n_replicates: int
     multipliers: Multipliers
-    n_constraint: int
     n_warmup: int
     fit_intercept: bool
     intersections: bool
     dtype: str
 
-    def learns_from(self, X: Any) -> bool:
-        """Whether the constraint is learnt from all rows X, unless a set of rows fixes it."""
-        return self.surrogate is not None and self.step_size is None and not is_sparse(X)
+    @property
+    def learns(self) -> bool:
+        """Whether the constraint is learnt from all rows, unless the user gives a constraint set."""
+        return self.step_size is None
 
     def reseed(self, seed: int) -> Problem:
         """Return the same problem with another seed."""

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from surefair.audit.evaluation import METHOD, Evaluation
 from surefair.audit.result import find_interval
 from surefair.audit.settings import AuditSettings
-from surefair.diagnostics import DIAGNOSTICS, Diagnostic, constant_decisions
+from surefair.diagnostics import DIAGNOSTICS, Diagnostic
 from surefair.inference.coefficients import coefficient_table
 from surefair.inference.evaluation import model_interval
 from surefair.inference.interval import UNDECIDED, VIOLATES, WITHIN, Interval, Question, plain
@@ -50,22 +50,20 @@ def find(
         Diagnostics of the whole audit that may rule out a verdict.
     settings : AuditSettings
     """
-    constant = evaluation.is_constant(name)
-    extra = (*common, *constant_decisions.check(constant, name))
     tally = evaluation.tallies[name]
     intervals = [ask(model, tally, metric, source, settings) for metric in settings.measured for source in SOURCES]
-    diagnostics = dict.fromkeys([*(one for interval in intervals for one in interval.diagnostics), *extra])
+    diagnostics = dict.fromkeys([*(one for interval in intervals for one in interval.diagnostics), *common])
     table = coefficient_table(model.answer().trained, model.features, settings.confidence_level, "basic")
     rows = zip(*table.values(), strict=True)
     values = {
         "name": name,
         "criterion": None if model.problem.criterion is None else model.problem.criterion.name,
-        "constant": constant,
+        "constant": evaluation.is_constant(name),
         "accuracy": accuracies(evaluation, settings.confidence_level)[name],
         "intervals": [one.to_dict() for one in intervals],
         "coefficients": [dict(zip(table, map(plain, row), strict=True)) for row in rows],
         "verdicts": [
-            judge(replace(one, diagnostics=(*one.diagnostics, *extra)), settings.margin)
+            judge(replace(one, diagnostics=(*one.diagnostics, *common)), settings.margin)
             for one in intervals
             if settings.margin is not None and one.source == "total" and one.metric in settings.judged
         ],

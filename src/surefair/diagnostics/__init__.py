@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the registry set
     from surefair.diagnostics.late_group import LateGroup as LateGroup
     from surefair.diagnostics.local_optima import LocalOptima as LocalOptima
     from surefair.diagnostics.path_too_short import PathTooShort as PathTooShort
+    from surefair.diagnostics.rare_column import RareColumn as RareColumn
     from surefair.diagnostics.separable_data import SeparableData as SeparableData
     from surefair.diagnostics.small_constraint_set import SmallConstraintSet as SmallConstraintSet
     from surefair.diagnostics.small_evaluation_set import SmallEvaluationSet as SmallEvaluationSet

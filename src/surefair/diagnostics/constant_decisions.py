@@ -1,23 +1,42 @@
-"""A model that decides the same for everyone shows nothing about how it treats groups."""
+"""A model that decides the same for nearly everyone shows nothing about how it treats groups."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from surefair.diagnostics._diagnostic import Diagnostic
+
+SHARE = 0.01  # of the rows that get the rarer decision
+OF_LABELS = 0.1  # the same, relative to the share of the rarer label
 
 
 class ConstantDecisions(Diagnostic):
-    """The model decides the same for everyone, so it meets any margin and shows nothing by it."""
+    """The model decides the same for everyone, or nearly so: it meets any margin and shows nothing by it."""
 
-    assumes = "The model does not decide the same for everyone."
-    advice = "Give the model features that predict the label, or lower alpha."
-    command_line_advice = "Give the model columns that predict the label, or lower --alpha."
+    assumes = "The model does not decide the same for nearly everyone."
+    advice = "Raise tolerance, give the model features that predict the label, or lower alpha."
+    command_line_advice = "Raise --tolerance, give the model columns that predict the label, or lower --alpha."
     forbids_verdict = True
 
 
 DIAGNOSTIC = ConstantDecisions
 
 
-def check(constant: bool, model: str) -> list[Diagnostic]:
-    """Report a model, given by its name, that decides the same for everyone."""
-    message = f"The {model} model decides the same for everyone, so its gaps say nothing about how it treats groups."
-    return [ConstantDecisions(message)] if constant else []
+def check(decisions: Sequence[float], labels: Sequence[float]) -> list[Diagnostic]:
+    """Check how many rows get each of the two decisions, given how many have each of the two labels.
+
+    Examples
+    --------
+    >>> [one.message for one in check([995.0, 5.0], [700.0, 300.0])]
+    ['The model decides the same for 99.5 % of the rows, so its gaps say little about how it treats groups.']
+    >>> check([995.0, 5.0], [990.0, 10.0])  # a rare outcome
+    []
+    """
+    n = sum(decisions)
+    share = min(decisions) / n if n > 0.0 else 1.0
+    if share > 0.0 and (share >= SHARE or share >= OF_LABELS * min(labels) / n):
+        return []
+    whom = "everyone" if share == 0.0 else f"{100.0 * (1.0 - share):.3g} % of the rows"
+    says = "nothing" if share == 0.0 else "little"
+    message = f"The model decides the same for {whom}, so its gaps say {says} about how it treats groups."
+    return [ConstantDecisions(message, share, SHARE)]

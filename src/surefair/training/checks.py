@@ -16,6 +16,7 @@ from surefair.diagnostics import (
     degenerate_replicates,
     ineffective_constraint,
     late_group,
+    rare_column,
     separable_data,
     small_constraint_set,
     small_group,
@@ -63,6 +64,8 @@ def check_first_rows(fit: Fit, begun: Begun) -> list[Diagnostic]:
     found = stopped_early.check(begun.reached)
     if fit.problem.criterion is not None and rows.names.groups is not None:
         found += ineffective_constraint.check(begun.free, begun.held, begun.error, fit.problem.tolerance)
+        names = rows.names.features or [f"x{j + 1}" for j in range(rows.X.shape[1])]
+        found += rare_column.check(begun.carriers, names, rows.n)
     if fit.problem.loss is LOSSES["log_loss"]:
         found += _check_separable(fit, enough_rows(fit.features(rows.X)))
     return found

@@ -13,6 +13,7 @@ from scipy.sparse import csr_matrix
 
 from surefair import kernels
 from surefair.criteria import Comparisons, Form, Slabs
+from surefair.diagnostics.rare_column import Carrier
 from surefair.learners import LEARNERS, Learner, learner_for
 from surefair.learners.schedules import PolynomialDecay, automatic
 from surefair.learners.stochastic_newton import Learnt, NewtonState
@@ -315,6 +316,7 @@ class Begun(NamedTuple):
     free: FloatArray  # without a constraint, of the pairs that are constrained
     held: FloatArray  # with it
     error: FloatArray  # standard errors
+    carriers: list[Carrier]  # rare columns
 
 
 def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun]:
@@ -336,7 +338,7 @@ def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun]:
     learner: Any = begun.learner
     state = learner.init(1 + problem.n_replicates)
     fit = Fit(problem, rows, begun.W, learner, state, False, weight=float(rows.weight.sum()))
-    return fit, Begun(begun.reached, *begun.gaps)
+    return fit, Begun(begun.reached, *begun.gaps, begun.carriers)
 
 
 def task_of(problem: Problem, rows: Rows) -> Task:

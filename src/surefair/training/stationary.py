@@ -239,6 +239,10 @@ class Conditions:
         J = len(self.comparisons.pairs)
         return Stationary(theta, np.zeros(J), self.value(theta), left < NEARLY)
 
+    def gaps(self, theta: FloatArray) -> FloatArray:
+        """Gaps in terms of the surrogate, (J,)."""
+        return self._gaps(self.tangent(theta))
+
     def _gaps(self, tangent: Tangent) -> FloatArray:
         pairs = self.comparisons.pairs
         return np.asarray(tangent.rates[pairs[:, 0]] - tangent.rates[pairs[:, 1]])

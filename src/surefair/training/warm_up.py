@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from surefair.criteria import Comparisons
+from surefair.diagnostics.rare_column import RARE, Carrier
 from surefair.learners import Settings
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.schedules import PolynomialDecay
@@ -83,6 +84,7 @@ class WarmedUp(NamedTuple):
     W: FloatArray  # (D, D), coordinates: θ = Wu, and rows X become XW
     reached: bool  # whether the problem was solved on them
     gaps: tuple[FloatArray, FloatArray, FloatArray]  # of decisions: without a constraint, with it, standard error
+    carriers: list[Carrier]  # rare columns
 
 
 def warm_up(
@@ -94,12 +96,29 @@ def warm_up(
     moved = X @ W
     conditions = task.conditions(W, ridge, moved, y, group, weight)
     begin = task.solve(conditions)
-    free, error = conditions.decision_gaps(conditions.free().theta)
+    free_theta = conditions.free().theta
+    free, error = conditions.decision_gaps(free_theta)
     held, _ = conditions.decision_gaps(begin.theta)
     on = conditions.followed(conditions.tangent(begin.theta)) > 0.0
     gaps = (free[on], held[on], error[on])
     learner = _learner(task, begin.theta, begin.push, ridge, moved, y, group, weight, multipliers)
-    return WarmedUp(learner, W, begin.reached, gaps)
+    carriers = _carriers(conditions, X, W, free_theta, begin) if on.any() else []
+    return WarmedUp(learner, W, begin.reached, gaps, carriers)
+
+
+def _carriers(
+    conditions: Conditions, X: FloatArray, W: FloatArray, free: FloatArray, held: Stationary
+) -> list[Carrier]:
+    """What the coefficient of each rare column does for the gap of the pair that pulls most."""
+    pair = int(np.argmax(np.abs(held.push)))
+    unusual = np.sum(np.median(X, axis=0) != X, axis=0)
+    theta = W @ held.theta
+    before, after = (float(conditions.gaps(at)[pair]) for at in (free, held.theta))
+    found = []
+    for j in np.flatnonzero((unusual > 0) & (unusual < RARE * len(X)) & (theta != 0.0)).tolist():
+        without = held.theta - np.linalg.solve(W, np.eye(len(W))[j]) * theta[j]
+        found.append(Carrier(j, int(unusual[j]), before, after, float(conditions.gaps(without)[pair])))
+    return found
 
 
 def rebuild(task: Task, problem: Problem, rows: Rows, arrays: Arrays) -> StochasticNewton:

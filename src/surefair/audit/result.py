@@ -40,8 +40,7 @@ class Audit:
     data : dict
         Name, kind, and files, each with its size and SHA-256.
     rows : dict
-        How many rows were read; how many served for training and for evaluation; how many were set aside (in shards,
-        where rows are split by a column and these belong with warm-up rows); and unusable rows by reason.
+        How many rows were read; how many served for training and for evaluation; and unusable rows by reason.
     columns : list of dict
         How each column was used: its role, its number of features, rows without a value, rows with a value that does
         not occur in the warm-up rows, a note.

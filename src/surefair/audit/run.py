@@ -223,10 +223,8 @@ class Running:
     models : dict of str to Model
     held : Rows or None
         Rows held out for evaluation.
-    apart : ndarray
-        In an audit in shards, sides of the warm-up rows, with which all shards begin.
-    chunks, shards, trained, set_aside : int
-        Chunks or shards read, rows trained on, and rows of later shards not used because they belong with warm-up rows.
+    chunks, shards, trained : int
+        Chunks or shards read, and rows trained on.
     """
 
     PLAIN = ("files", "chunks", "trained", "path", "complete")  # written to JSON as they are
@@ -244,11 +242,9 @@ class Running:
         self.intake = Intake(settings, bad, self.source.place)
         self.models: dict[str, Model] = {}
         self.held: Rows | None = None
-        self.apart = np.empty(0)
         self.chunks = 0
         self.shards = 0
         self.trained = 0
-        self.set_aside = 0
         self.path: list[dict[str, Any]] = []
         self.complete = False
         self.notes: list[str] = []  # about damaged checkpoints
@@ -367,18 +363,15 @@ class Running:
         with engines.connected(engine, address, n_jobs) as run:
             plan = self._plan()
             merged: Mapping[str, Model] | None = None
-            apart = 0
             for sent in _until(stop, run(partial(shards.train, plan), tasks)):
                 models, counts = receive(sent, plan.models)
                 merged = merge_models(merged, models)
                 self.intake.add(counts["counted"])
                 self.trained += counts["n_rows"]
                 self.shards += 1
-                apart += counts["apart"]
                 progress(self.intake.read)
             assert merged is not None
             self.models = dict(merged)
-            self.set_aside = apart - self.models["constrained"].first.n
             plan = replace(plan, models=pack_models(self.models))
             parts = _until(stop, run(partial(shards.evaluate, plan), tasks))
             evaluation = reduce(add, map(shards.read_evaluation, parts))
@@ -398,11 +391,11 @@ class Running:
         rows, side = rows.part(side >= held_out), side[side >= held_out]
         n_first = min(self._make_models(rows), rows.n)
         chosen = side <= np.partition(side, n_first - 1)[n_first - 1]
-        self.apart = np.unique(side[chosen])
         self._begin(rows.part(chosen))
         self.intake = self.intake.elsewhere(0, self.source.place)
         packed = pack_models(self.models)
-        return Plan(self.settings, self.intake, self.read, CHUNK, held_out, self.apart, packed)
+        known = np.unique(side[chosen])
+        return Plan(self.settings, self.intake, self.read, CHUNK, held_out, table.num_rows, known, packed)
 
     def _save(self, folder: Folder) -> None:
         checkpoints.write(folder, self.chunks, self.intake.read, *self._pack())
@@ -571,7 +564,7 @@ class Running:
             complete=self.complete,
             settings=settings.to_dict() | {"labels": [*self.intake.labels]},
             data=data | ({"shards": self.shards} if self.shards else {}),
-            rows=rows | {"evaluation": evaluation.n, "set_aside": self.set_aside, "bad": self.intake.bad.to_dict()},
+            rows=rows | {"evaluation": evaluation.n, "bad": self.intake.bad.to_dict()},
             columns=self._describe_columns(),
             groups=groups,
             models=models,

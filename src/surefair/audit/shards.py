@@ -52,8 +52,10 @@ class Plan:
         Rows taken at a time.
     held_out : float
         Rows whose side is below this are held out.
-    apart : ndarray
-        Sides of the warm-up rows.
+    settled : int
+        Number of the first rows, on which everything was settled.
+    warmup : ndarray
+        Sides of the warm-up rows, which are among these.
     models : dict
         Models that have taken the warm-up rows, or trained.
     """
@@ -63,7 +65,8 @@ class Plan:
     read: list[str]
     chunk: int
     held_out: float
-    apart: FloatArray
+    settled: int
+    warmup: FloatArray
     models: Packed
 
     def begin(self, shard: Shard) -> Intake:
@@ -71,13 +74,18 @@ class Plan:
         first = shard.pieces[0]
         return self.intake.elsewhere(first.before + first.first, first.place)
 
-    def rows(self, shard: Shard, intake: Intake) -> Iterator[tuple[Rows, FloatArray]]:
-        """Rows of a shard with their sides, some at a time."""
+    def parts(self, shard: Shard, intake: Intake) -> Iterator[tuple[Rows, Rows]]:
+        """Rows of a shard to hold out and to train on, some at a time, without the warm-up rows."""
         for piece in shard.pieces:
             intake.place = piece.place
             for table in piece.tables(self.chunk, self.read):
-                rows = intake.rows(table)
-                yield rows, side_of(rows, self.settings.random_state)
+                first = max(0, min(self.settled - intake.first - intake.read, table.num_rows))
+                for part, known in ((table[:first], self.warmup), (table[first:], np.empty(0))):
+                    if part.num_rows:
+                        rows = intake.rows(part)
+                        side = side_of(rows, self.settings.random_state)
+                        out = side < self.held_out
+                        yield rows.part(out), rows.part(~out & ~np.isin(side, known))
 
 
 def train(plan: Plan, shard: Shard) -> bytes:
@@ -85,21 +93,19 @@ def train(plan: Plan, shard: Shard) -> bytes:
     settings = plan.settings
     intake = plan.begin(shard)
     models = unpack_models(plan.models)
-    counted = {"apart": 0, "n_rows": 0}
+    n_rows = 0
 
     def batches() -> Iterator[Rows]:
-        for number, (rows, side) in enumerate(plan.rows(shard, intake)):
-            known = np.isin(side, plan.apart)
-            counted["apart"] += int(known.sum())
-            rows = rows.part(~known & (side >= plan.held_out))
-            counted["n_rows"] += rows.n
+        nonlocal n_rows
+        for number, (_, rows) in enumerate(plan.parts(shard, intake)):
+            n_rows += rows.n
             if not settings.keep_order:
                 order = np.random.default_rng([settings.random_state, 11, shard.number, number])
                 rows = rows.part(order.permutation(rows.n))
             yield rows.trimmed()
 
     trained = train_shard(models, settings.random_state, shard.number, batches())
-    return send(trained, plan.models, counted=intake.pack(), **counted)
+    return send(trained, plan.models, counted=intake.pack(), n_rows=n_rows)
 
 
 def evaluate(plan: Plan, shard: Shard) -> bytes:
@@ -118,9 +124,8 @@ def evaluate(plan: Plan, shard: Shard) -> bytes:
 def _held_out(plan: Plan, shard: Shard, intake: Intake) -> Iterator[Rows]:
     """Held-out rows of a shard, many at a time, because random halves of one or two rows say nothing."""
     held: Rows | None = None
-    for rows, side in plan.rows(shard, intake):
-        part = rows.part(side < plan.held_out).trimmed()
-        held = part if held is None else held.followed_by(part)
+    for part, _ in plan.parts(shard, intake):
+        held = part.trimmed() if held is None else held.followed_by(part.trimmed())
         if held.n >= plan.chunk:
             yield held
             held = held.part(slice(0))

@@ -184,9 +184,8 @@ def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = Fa
     table.add_row("accuracy", *(_limits(model["accuracy"]) for model in models))
     console.print(table)
     rows = ", ".join(f"{found.rows[name]:,} {name}" for name in ("training", "evaluation"))
-    aside = f", {found.rows['set_aside']:,} set aside" if found.rows["set_aside"] else ""
     shards = f" in {found.data['shards']:,} shards" if "shards" in found.data else ""
-    console.print(f"Rows: {found.rows['read']:,} read{shards}; {rows}{aside}.", highlight=False)
+    console.print(f"Rows: {found.rows['read']:,} read{shards}; {rows}.", highlight=False)
     learnt = [one for one in found.columns if one["features"]]
     left = ", ".join(f"{one['name']} ({one['note']})" for one in found.columns if one["role"] == "left out")
     words = f"Features: {sum(one['features'] for one in learnt)}, from {', '.join(one['name'] for one in learnt)}."

@@ -2,10 +2,12 @@
 
 A row moves the gradient of the Lagrangian by ψ and the means of cells by ρ. The conditions of the optimum, linearised,
 
-    H Δθ + Gᵀ Δλ = -ψ,      G' Δθ - Δλ / (2 R₂) = -P ρ      over the pairs that hold the optimum,
+    H Δθ + Gᵀ Δλ = -ψ,      G' Δθ - Δλ / (2 R₂) = -P ρ      over the gaps that hold the optimum,
 
 turn both into a movement of θ. Here H is the Hessian of the Lagrangian, G are the slopes of the gaps and G' their
-derivatives, and P turns means of cells into gaps. So the noise of the constraint counts beside that of the loss.
+derivatives, and P turns means of cells into gaps. So the noise of the constraint counts beside that of the loss. With
+a tolerance, the gaps that hold the optimum are those of pairs that push; without one, the combinations of gaps that
+training makes 0.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefair.criteria import Comparisons
+from surefair.learners.stochastic_newton import combinations, noise_of_pairs
 from surefair.learners.trace import symmetric
 from surefair.rows import FloatArray
 from surefair.training.fit import Fit
@@ -22,24 +25,21 @@ from surefair.training.stationary import Conditions, Stationary
 
 
 class Moments(NamedTuple):
-    """What the covariance is made of; D features, C cells, J pairs."""
+    """What the covariance is made of; D features, C cells, J gaps that hold the optimum."""
 
     hessian: FloatArray  # (D, D)
     slopes: FloatArray  # (J, D), of the gaps
     steep: FloatArray  # (J, D), derivatives of the gaps
     gaps_of_cells: FloatArray  # (J, C), P
-    active: FloatArray  # (J,), 1 for pairs that hold the optimum
     give: float
     scatter: FloatArray  # (D + C, D + C), covariance of (ψ, ρ)
 
     def covariance(self) -> FloatArray:
         """Covariance of √n(θ - θ*), shape (D, D)."""
         D = len(self.hessian)
-        on = self.active > 0.0
-        slopes = self.slopes[on]
-        conditions = np.block([[self.hessian, slopes.T], [self.steep[on], -self.give * np.eye(len(slopes))]])
+        conditions = np.block([[self.hessian, self.slopes.T], [self.steep, -self.give * np.eye(len(self.slopes))]])
         solved = np.linalg.pinv(conditions, rcond=1e-12)[:D]
-        moved = np.hstack([solved[:, :D], solved[:, D:] @ self.gaps_of_cells[on]])
+        moved = np.hstack([solved[:, :D], solved[:, D:] @ self.gaps_of_cells])
         return np.asarray(moved @ self.scatter @ moved.T)
 
 
@@ -53,13 +53,12 @@ def moments_of_fit(fit: Fit) -> Moments:
     at = learner.columns(state)
     sums = symmetric(state.scatter[:, 0]) / max(state.scatter[-1, 0, -1], 1.0)
     mean = sums[-1, :-1]
-    held = np.abs(state.push[:, 0]) > 0.0 if settings.tolerance > 0.0 else np.ones(len(state.push), dtype=bool)
+    holding = _holding(state.push[:, 0], settings.tolerance, geometry.gram, state.followed[:, 0], state.noise[:, 0])
     return Moments(
         hessian=np.linalg.inv(geometry.inverse),
-        slopes=geometry.across,
-        steep=geometry.lift @ np.linalg.inv(geometry.inverse),
-        gaps_of_cells=gaps_of_cells(c, at.value[:, 0], at.counts[:, 0] / at.weight[0, 0]),
-        active=state.followed[:, 0] * held,
+        slopes=holding @ geometry.across,
+        steep=holding @ geometry.lift @ np.linalg.inv(geometry.inverse),
+        gaps_of_cells=holding @ gaps_of_cells(c, at.value[:, 0], at.counts[:, 0] / at.weight[0, 0]),
         give=learner.give,
         scatter=sums[:-1, :-1] - np.outer(mean, mean),
     )
@@ -73,18 +72,28 @@ def moments_of_rows(conditions: Conditions, optimum: Stationary, tolerance: floa
     both = np.hstack([psi, rho])
     mean = both.mean(axis=0)
     on = conditions.followed(tangent, np.asarray(optimum.push != 0.0, dtype=np.float64))
-    held = np.abs(optimum.push) > 0.0 if tolerance > 0.0 else np.ones(len(optimum.push), dtype=bool)
     hessian = conditions.loss_hessian(optimum.theta)
     hessian = hessian + conditions.constraint_hessian(optimum.theta, c.by_rate(optimum.push), tangent)
+    slopes = tangent.slopes[c.pairs[:, 0]] - tangent.slopes[c.pairs[:, 1]]
+    inverse: FloatArray = np.asarray(np.linalg.pinv(hessian, rcond=1e-12, hermitian=True))
+    noise = noise_of_pairs(c, tangent.noise, inverse)
+    holding = _holding(optimum.push, tolerance, slopes @ inverse @ slopes.T, on, noise)
     return Moments(
         hessian=hessian,
-        slopes=tangent.slopes[c.pairs[:, 0]] - tangent.slopes[c.pairs[:, 1]],
-        steep=tangent.steep[c.pairs[:, 0]] - tangent.steep[c.pairs[:, 1]],
-        gaps_of_cells=gaps_of_cells(c, tangent.mean, shares),
-        active=on * held,
+        slopes=holding @ slopes,
+        steep=holding @ (tangent.steep[c.pairs[:, 0]] - tangent.steep[c.pairs[:, 1]]),
+        gaps_of_cells=holding @ gaps_of_cells(c, tangent.mean, shares),
         give=0.5 / penalty if penalty > 0.0 else 0.0,
         scatter=both.T @ both / len(both) - np.outer(mean, mean),
     )
+
+
+def _holding(push: FloatArray, tolerance: float, gram: FloatArray, on: FloatArray, noise: FloatArray) -> FloatArray:
+    """Gaps that hold the optimum, as combinations of pairs: (gaps, J)."""
+    some = np.flatnonzero(on * np.abs(push) if tolerance > 0.0 else on)
+    if tolerance > 0.0 or not len(some):
+        return np.asarray(np.eye(len(push))[some])
+    return np.asarray(combinations(gram, on, noise).T @ np.eye(len(push))[some])
 
 
 def gaps_of_cells(c: Comparisons, mean: FloatArray, shares: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ because it has only 1,000 rows. Three tables:
   ``ThresholdOptimizer`` on the same rows (fewer repetitions, because they are slow).
 - *defaults*: the same for other surrogates, widths and ridges, from which the defaults were chosen.
 
-    python studies/frontier.py [--splits R] [--peers R] [--problem NAME ...] [--jobs J] [--quiet]
+    python studies/frontier.py [--splits R] [--peers R] [--problem NAME ...] [--jobs J] [--keep] [--quiet]
 
 The mean gap must exceed the tolerance by at most 2 percentage points, beyond two standard errors.
 """
@@ -176,6 +176,7 @@ def main() -> None:
     parser.add_argument("--peers", type=int, default=5)
     parser.add_argument("--problem", nargs="*", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", action="store_true", help="save the results for the docs, with their options")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args()
 

@@ -47,18 +47,19 @@ def keep(
     shown: Sequence[str] | None = None,
     **more: Sequence[dict[str, Any]],
 ) -> bool:
-    """Print rows as tables and, if the study ran without options, save them as JSON for the docs.
+    """Print rows as tables and, if the study ran without options or with ``--keep``, save them as JSON for the docs.
 
     ``shown`` names the tables to print, by default all. Returns whether the tables were saved.
     """
     for title, lines in ({name: rows} | more).items():
         if shown is None or title in shown:
             console.print(as_table(title, lines))
-    if [option for option in sys.argv[1:] if option.split("=")[0] not in ("--quiet", "--jobs")]:
+    options = [option for option in sys.argv[1:] if option not in ("--quiet", "--keep")]
+    if options and "--keep" not in sys.argv:
         return False
     packages = {package: version(package) for package in ("surefair", "numpy", "numba", "scipy")}
     result = {
-        "command": f"python studies/{name}.py",
+        "command": " ".join([f"python studies/{name}.py", *options]),
         "settings": settings,
         "versions": packages | {"python": platform.python_version()},
         "rows": list(rows),

@@ -554,9 +554,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             How replicates become limits: "basic" mirrors their quantiles at the estimate, which removes the bias of the
             steps; "percentile" takes the quantiles themselves; "normal" uses their standard deviation; "cheap" uses
             their distance from the estimate with Student's t law, which is valid from 2 replicates on.
-            The last two need no replicates, but dense rows in double precision with at most 128 features. "plug_in"
-            is the sandwich of Hessian and scores met on the way. "random_scaling" compares the final average with the
-            averages on the way; it needs iterates that forget within few of the rows, and warns while it is too narrow.
+            The last two need no replicates, but dense rows, or sparse ones with at most 1,000 features; where the
+            constraint is fixed, at most 128 features. "plug_in" is the sandwich of Hessian and scores met on the way.
+            "random_scaling" compares the fit with the fits on the way.
 
         Returns
         -------

@@ -1,8 +1,7 @@
 """From a file to an Audit: one pass, in bounded memory, that can be stopped and resumed.
 
-Rows are read in chunks. The first chunk is the warm-up: it settles how columns become features and which labels there
-are, and supplies the constraint set D'. Some rows of every chunk are held out; the others are shuffled, and both models
-train on them. Between two chunks the state is small and complete. That is where a checkpoint is written, and where an
+Rows are read in chunks. The first chunk settles how columns become features and which labels there are, and supplies the
+warm-up rows. Some rows of every chunk are held out; the others are shuffled, and both models train on them. Between two chunks the state is small and complete. That is where a checkpoint is written, and where an
 audit that was stopped resumes, with bit-identical results.
 """
 

@@ -8,7 +8,13 @@ from surefair.diagnostics._diagnostic import Diagnostic
 class StoppedEarly(Diagnostic):
     """The solver stopped before it reached an optimum."""
 
-    advice = "Raise alpha, or scale the features: the data may be separable, or features very different in size."
+    assumes = "The solver reaches the optimum on the first rows."
+    advice = (
+        "Raise tolerance or alpha, or train on more rows: the constraint may leave only models that decide the same for "
+        "nearly everyone, the labels may be separable, or features may be very different in size."
+    )
+    command_line_advice = "Raise --tolerance or --alpha, or use more rows."
+    forbids_verdict = True
 
 
 DIAGNOSTIC = StoppedEarly

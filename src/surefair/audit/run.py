@@ -1,8 +1,9 @@
 """From a file to an Audit: one pass, in bounded memory, that can be stopped and resumed.
 
-Rows are read in chunks. The first chunk settles how columns become features and which labels there are, and supplies the
-warm-up rows. Some rows of every chunk are held out; the others are shuffled, and both models train on them. Between two chunks the state is small and complete. That is where a checkpoint is written, and where an
-audit that was stopped resumes, with bit-identical results.
+Rows are read in chunks. The first chunk settles how columns become features and which labels there are, and supplies
+the warm-up rows. Some rows of every chunk are held out; the others are shuffled, and both models train on them. Between
+two chunks the state is small and complete. That is where a checkpoint is written, and where an audit that was stopped
+resumes, with bit-identical results.
 """
 
 from __future__ import annotations

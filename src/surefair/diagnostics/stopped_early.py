@@ -10,8 +10,8 @@ class StoppedEarly(Diagnostic):
 
     assumes = "The solver reaches the optimum on the first rows."
     advice = (
-        "Raise tolerance or alpha, or train on more rows: the constraint may leave only models that decide the same for "
-        "nearly everyone, the labels may be separable, or features may be very different in size."
+        "Raise tolerance or alpha, or train on more rows: the constraint may leave only models that decide the same "
+        "for nearly everyone, the labels may be separable, or features may be very different in size."
     )
     command_line_advice = "Raise --tolerance or --alpha, or use more rows."
     forbids_verdict = True

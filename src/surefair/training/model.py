@@ -193,8 +193,9 @@ class Model:
         return replace(model, fit=learn(model.trained, rows, n_threads, last=True))
 
     def begin_with(self, rows: Rows) -> Model:
-        """Begin with these rows, however few they are."""
-        return self._count(rows).begin(rows, given=False)
+        """Begin with these rows, however few they are; a constraint set is not trained on, so it is not counted."""
+        model = self._count(rows) if self.problem.learns else self
+        return model.begin(rows, given=False)
 
     @property
     def n_first(self) -> int:

@@ -2,9 +2,9 @@
 
 The designs are those of Chen, Lee, Tong and Zhang: logistic and linear regression with d normal features, whose
 covariance is the identity, Toeplitz (0.5^|i-j|) or equicorrelated (0.2); θ* = linspace(0, 1, d), and the intercept is
-0. Each of R repetitions draws 1,000 rows for the start (50 per feature if that is more) and 100,000 training rows, and
-fits them with default settings and 200 replicates. Logistic regression uses ``FairClassifier(criterion=None)``; in
-linear regression the labels are continuous, and the learner gets the rows directly.
+0. Each of R repetitions draws 100,000 rows and fits them with default settings and 200 replicates. Logistic regression
+uses ``FairClassifier(criterion=None)``; in linear regression the labels are continuous, and the model gets the rows
+directly.
 
 For each method, the first table has the share of 95 % intervals that contain the coefficient of θ* (mean, lowest and
 highest over coefficients), their mean width relative to the exact limit law, and the time of a fit with that method
@@ -26,7 +26,6 @@ from itertools import product
 from statistics import median
 from time import perf_counter
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import results
@@ -36,10 +35,13 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import surefair as sf
-from surefair.inference.interval import limits
+from surefair.classifier import problem_of
+from surefair.inference.coefficients import coefficient_limits
+from surefair.inference.limits import limits
 from surefair.inference.scoring import binomial_limits
-from surefair.learners import trace
-from surefair.training import model as fits
+from surefair.rows import Levels, Names, Rows
+from surefair.training.fit import Fit
+from surefair.training.model import Model
 
 N, LEVEL, BOUNDS = 100_000, 0.95, (0.93, 0.97)
 REPLICATES = {"basic": 200, "plug_in": 0, "random_scaling": 0, "cheap": 5}  # replicates that each method needs
@@ -63,15 +65,10 @@ class Design:
     covariance: str
     d: int
 
-    @property
-    def n_first(self) -> int:
-        """Number of rows for the start; a logistic fit almost separates 1,000 rows with 100 features."""
-        return max(1_000, 50 * self.d)
-
     def rows(self, repetition: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the rows for the start, followed by the training rows."""
+        """Draw the rows of one repetition."""
         rng = np.random.Generator(np.random.SFC64([17, *map(ord, self.regression + self.covariance), repetition]))
-        X = rng.normal(size=(self.n_first + N, self.d))
+        X = rng.normal(size=(N, self.d))
         if self.covariance != "identity":
             X = X @ _root(self.covariance, self.d).T
         score = X @ self.truth[:-1]
@@ -105,23 +102,20 @@ class Design:
         factor = 2.0 if self.regression == "linear" else 1.0
         return np.sqrt(factor * np.diag(np.linalg.inv(self.hessian)) / N)
 
-    def moved(self, fit: fits.Fit) -> np.ndarray:
-        """How far the ridge κ‖u‖²/2, with θ = Wu, moves the optimum from θ*; computed by one Newton step."""
-        V = np.linalg.inv(np.diag(fit.W) if fit.W.ndim == 1 else fit.W)
-        ridge = fit.problem.alpha * V.T @ V
-        return -np.linalg.solve(self.hessian + ridge, ridge @ self.truth)
+    @property
+    def moved(self) -> np.ndarray:
+        """How far the ridge κ‖θ‖²/2, without the intercept, moves the optimum from θ*; computed by one Newton step."""
+        ridge = sf.FairClassifier().alpha * np.append(np.ones(self.d), 0.0)
+        return -np.linalg.solve(self.hessian + np.diag(ridge), ridge * self.truth)
 
-    def train(self, X: np.ndarray, y: np.ndarray, n_replicates: int, seed: int) -> fits.Fit:
+    def train(self, X: np.ndarray, y: np.ndarray, n_replicates: int, seed: int) -> Fit:
         """Fit with default settings."""
-        first = self.n_first
-        clf = sf.FairClassifier(
-            None, LOSSES[self.regression], n_replicates=n_replicates, n_constraint=first, random_state=seed
-        )
+        clf = sf.FairClassifier(None, loss=LOSSES[self.regression], n_replicates=n_replicates, random_state=seed)
         if self.regression == "logistic":
-            return clf.fit(X, y)._fit
-        clf._declare(X[:2], [-1.0, 1.0], None, None, None, None)  # sets the parameters; the rows do not matter
-        rows = fits.Rows(X, y, np.full((len(y), 1), -1), np.ones(len(y)))
-        return fits.begin(clf._problem(), rows.part(0, first)).learn(rows.part(first), 1, last=True)
+            return clf.fit(X, y).model_.trained
+        names = Names(None, Levels(np.array([-1, 1]), "label"), None)  # labels are numbers, and there are no groups
+        rows = Rows(X, y, np.empty((len(y), 0), dtype=np.int64), np.ones(len(y)), names)
+        return Model.of(problem_of(clf, seed), names, self.d).train(rows).trained
 
 
 @cache
@@ -129,19 +123,19 @@ def _root(covariance: str, d: int) -> np.ndarray:
     return np.linalg.cholesky(COVARIANCES[covariance](d))
 
 
-def intervals(fit: fits.Fit) -> np.ndarray:
+def intervals(fit: Fit) -> np.ndarray:
     """Limits of all methods, shape (methods, 2, coefficients)."""
     few = fit.theta[:, : 1 + REPLICATES["cheap"]]  # a replicate does not depend on how many there are
     cheap = limits(few[:, 0], few[:, 1:].T, LEVEL, "cheap")
-    return np.array([cheap if method == "cheap" else fit.limits(LEVEL, method) for method in REPLICATES])
+    return np.array([cheap if method == "cheap" else coefficient_limits(fit, LEVEL, method) for method in REPLICATES])
 
 
 @memory.cache
 def repeat(version: str, design: Design, repetition: int) -> dict[str, np.ndarray]:
     """Run one repetition: coefficients, standard deviations of their replicates, and limits of all methods."""
     fit = design.train(*design.rows(repetition), REPLICATES["basic"], repetition)
-    theta, moved = fit.theta, design.moved(fit)
-    return {"theta": theta[:, 0], "sd": theta[:, 1:].std(axis=1, ddof=1), "limits": intervals(fit), "moved": moved}
+    theta = fit.theta
+    return {"theta": theta[:, 0], "sd": theta[:, 1:].std(axis=1, ddof=1), "limits": intervals(fit)}
 
 
 @memory.cache
@@ -152,11 +146,9 @@ def costs(version: str, design: Design) -> dict[str, float]:
     for _ in range(ROUNDS):
         for method, taken in times.items():
             start = perf_counter()
-            if method == "plain":
-                with patch.object(trace, "fresh", lambda _: trace.nothing()):
-                    design.train(X, y, 0, 0)
-            else:
-                design.train(X, y, REPLICATES[method], 0).limits(LEVEL, method)
+            fit = design.train(X, y, REPLICATES.get(method, 0), 0)
+            if method != "plain":
+                coefficient_limits(fit, LEVEL, method)
             taken.append(perf_counter() - start)
     return {method: median(times[method]) / median(times["plain"]) for method in REPLICATES}
 
@@ -189,7 +181,7 @@ def cover(design: Design, found: list[dict[str, np.ndarray]], n_coefficients: in
 
 def explain(design: Design, found: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """Explain the coverage: spreads, and the largest biases in units of the exact standard deviation."""
-    fitted, said, moved = (np.array([one[key] for one in found]) for key in ("theta", "sd", "moved"))
+    fitted, said = (np.array([one[key] for one in found]) for key in ("theta", "sd"))
     true, exact = fitted.std(axis=0, ddof=1), design.spread
     bias = (fitted.mean(axis=0) - design.truth) / exact
     return {
@@ -200,7 +192,7 @@ def explain(design: Design, found: list[dict[str, np.ndarray]]) -> dict[str, Any
         "spread_of_fits": float((true / exact).mean()),
         "spread_of_replicates": float((np.sqrt(np.mean(said**2, axis=0)) / exact).mean()),
         "bias": float(bias[np.abs(bias).argmax()]),
-        "bias_by_ridge": float(np.abs(moved.mean(axis=0) / exact).max()),
+        "bias_by_ridge": float(np.abs(design.moved / exact).max()),
     }
 
 

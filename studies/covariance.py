@@ -1,6 +1,6 @@
 """Compare the corrected and the printed covariance of √n(θ̄ - θ*) with simulation and the bootstrap.
 
-The first problem has two features with correlation 0.9, no intercept, and a constraint set on which only the first
+All fits have the paper's fixed constraint. The first problem has two features with correlation 0.9, no intercept, and a constraint set on which only the first
 feature depends on the group, so x̃ = (c, 0) and the slab fixes θ₁ at 0. The second is a penalty on synthetic DM. Each
 problem has one constraint set, which is drawn once, and R repetitions with fresh rows and one fit with its replicates.
 The study prints, for each coefficient, n times the variance of the R fits with a 95 % chi-square interval, n times the
@@ -93,13 +93,14 @@ def repeat(task: tuple[Problem, int]) -> tuple[np.ndarray, np.ndarray]:
 
 def without_kinks(clf: Any, X: Any, y: Any) -> np.ndarray:
     """Corrected formula for a penalty, but without the curvature of its kinks, as in the paper."""
-    model, rows = clf._population(X, y, None)
-    s, form, moved = model.learner.settings, model.learner.form, model.moved(rows.X)
-    u = np.linalg.solve(model.W, sf.theory.optimum(clf, X, y))
+    fitted = clf.model_.trained
+    rows = clf.rows(X, y)
+    s, form, moved = fitted.learner.settings, fitted.learner.form, fitted.to_learner(rows.X)
+    u = np.linalg.solve(fitted.W, sf.theory.optimum(clf, X, y))
     _, G = linearise(form, u[:, None], None)
     G, slope = G[:, :, 0], s.loss.derivative(moved @ u, rows.y)[:, None] * moved
     hessian = (moved.T * s.loss.curvature(moved @ u, rows.y)) @ moved / rows.n + s.alpha * np.eye(len(u))
-    inverse = model.W @ np.linalg.inv(hessian + 2.0 * s.effective_penalty * G.T @ G)
+    inverse = fitted.W @ np.linalg.inv(hessian + 2.0 * s.effective_penalty * G.T @ G)
     return inverse @ np.cov(slope.T, ddof=0) @ inverse.T
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import results
 from scipy.stats import beta, binom, norm
 
-from surefair.inference.interval import FEW
+from surefair.inference.limits import FEW
 
 SIZES = (1, 3, 10, 20, 40, 100, 400)
 RATES = np.linspace(0.0005, 0.9995, 4_000)

@@ -1,4 +1,4 @@
-"""Compare the spread of the bootstrap with the true spread, by brute-force repetition.
+"""Compare the spread of the bootstrap with the true spread under the paper's fixed constraint, by brute force.
 
 Each problem has one constraint set of 1,000 rows, which is drawn once. Each of R repetitions draws fresh rows and fits
 them with replicates. The standard deviation of the R fits is the true spread. The bootstrap's estimate is the root mean
@@ -20,9 +20,8 @@ import numpy as np
 import results
 
 import surefair as sf
-from surefair.inference.counts import count
-from surefair.inference.interval import rates_of
-from surefair.training import checks as doubts
+from surefair.inference.checks import training_diagnostics
+from surefair.inference.counts import count, rates_of
 
 N_CONSTRAINT, N_EVALUATION = 1_000, 20_000
 
@@ -33,7 +32,7 @@ class Problem:
 
     load: Callable[[], Any]  # a stream, or a data set to draw rows from with replacement
     criterion: str
-    penalty: float = 1.0
+    penalty: float | None = None
     groups: Callable[[Any], Any] | None = None  # sensitive values to use instead of the data set's
     gap_bounds: tuple[float, float] = (0.8, 1.25)
 
@@ -100,7 +99,7 @@ def repeat(task: tuple[str, str, int, int]) -> tuple[np.ndarray, np.ndarray, boo
     first, second = np.triu_indices(len(clf.groups_), 1)
     gaps = (rates[:, :, first] - rates[:, :, second]).reshape(len(rates), -1).T
     values = np.vstack([theta, gaps])
-    return values[:, 0], values[:, 1:].std(axis=1, ddof=1), bool(doubts.of_training(clf._fit))
+    return values[:, 0], values[:, 1:].std(axis=1, ddof=1), bool(training_diagnostics(clf.model_.trained))
 
 
 def spread(name: str, loss: str, repetitions: int, n: int, quiet: bool = False) -> dict[str, Any]:

@@ -61,11 +61,9 @@ def audit() -> Audit:
     return Audit(
         sentence="Groups differ by <12> points.", verdict="not enough evidence", complete=True, settings=settings,
         data={"name": "a.csv", "kind": "csv", "files": [{"name": "a.csv", "size": 3, "sha256": "5b" * 32}]},
-        rows={"read": 160, "training": 80, "constraint": 20, "evaluation": 60, "set_aside": 0, "bad": []},
+        rows={"read": 160, "training": 100, "evaluation": 60, "bad": []},
         columns=[{"name": "age", "role": "number", "features": 1, "missing": 0, "unseen": 0, "note": ""}],
-        groups=[
-            {"column": "sex", "group": "f", "training": 40, "constraint": 10, "constrained": True, "evaluation": 30}
-        ],
+        groups=[{"column": "sex", "group": "f", "training": 50, "constrained": True, "evaluation": 30}],
         models=[model("constrained"), model("unconstrained")],
         price={"estimate": 0.0, "low": -0.1, "high": 0.1},
         path=[look | {"estimate": 0.1, "low": 0.0, "high": 0.2}],
@@ -99,6 +97,9 @@ def test_the_schema_is_a_schema() -> None:
         lambda found: found.update(verdict="fair"),
         lambda found: found["rows"].update(read=-1),
         lambda found: found["rows"].update(read="many"),
+        lambda found: found["rows"].update(constraint=20),  # as in version 2
+        lambda found: found["rows"].update(set_aside=0),
+        lambda found: found["groups"][0].update(constraint=10),
         lambda found: found["models"].pop(),
         lambda found: found["models"][0].update(name="other"),
         lambda found: found["models"][0].update(warnings=[]),
@@ -113,7 +114,7 @@ def test_the_schema_is_a_schema() -> None:
         lambda found: found["columns"][0].update(role="other"),
         lambda found: found["price"].update(low=None),
         lambda found: found["settings"].pop("labels"),
-        lambda found: found.update(version=1),
+        lambda found: found.update(version=2),
     ],
 )
 def test_the_schema_refuses_a_broken_audit(audit: Audit, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -130,8 +131,8 @@ def test_the_schema_refuses_a_broken_audit(audit: Audit, change: Callable[[dict[
         ("[]", "it holds a list"),
         ("{}", "its format must be 'surefair.Audit'; received None"),
         ('{"format": "surefair.FairClassifier"}', "received 'surefair.FairClassifier'"),
-        ('{"format": "surefair.Audit", "version": 1}', "reads audits of version 2; received version 1. Run the audit"),
-        ('{"format": "surefair.Audit", "version": 2}', "is incomplete: it has no assumptions, columns"),
+        ('{"format": "surefair.Audit", "version": 2}', "reads audits of version 3; received version 2. Run the audit"),
+        ('{"format": "surefair.Audit", "version": 3}', "is incomplete: it has no assumptions, columns"),
     ],
 )
 def test_a_file_that_is_not_an_audit_is_refused_by_name(tmp_path: Path, content: str, message: str) -> None:
@@ -229,8 +230,6 @@ def test_text_and_repr(audit: Audit) -> None:
         ({"margin": 1.0}, "margin must lie strictly between 0 and 1"),
         ({"margin": "0.1"}, "margin must lie strictly between 0 and 1"),
         ({"shard_rows": True}, "shard_rows must be None or a whole number, 1 or larger; received True"),
-        ({"n_constraint": 0}, "n_constraint must be None or a whole number, 1 or larger; received 0"),
-        ({"n_constraint": -5}, "n_constraint must be None or a whole number, 1 or larger; received -5"),
         ({"n_replicates": 0}, "n_replicates must be a whole number, 2 or larger; received 0"),
         ({"n_replicates": 1}, "n_replicates must be a whole number, 2 or larger; received 1"),
         ({"random_state": None}, "random_state must be a whole number, from 0 to 4,294,967,295; received None"),
@@ -238,6 +237,10 @@ def test_text_and_repr(audit: Audit) -> None:
         ({"random_state": 2**32}, "random_state must be a whole number, from 0 to .* received 4294967296"),
         ({"max_bad_rows": -1}, "max_bad_rows must be a whole number, 0 or larger; received -1"),
         ({"tolerance": -1}, "tolerance must be a number, 0 or larger; received -1"),
+        ({"tolerance": 1.0}, "tolerance bounds the gap between two shares of decisions, so it must be less than 1"),
+        ({"tolerance": 0.05, "penalty": 2.0}, "received tolerance=0.05 and penalty=2.0. Leave one of them out"),
+        ({"penalty": 0.0}, "penalty must be a positive number, or None for a constraint; received 0.0"),
+        ({"surrogate": "score"}, "Unknown surrogate: 'score'. Did you mean 'scores'"),
         ({"loss": "hinge"}, "Unknown loss: 'hinge'"),
         ({"weights": "sex"}, "Column 'sex' has two roles"),
         ({"features": ["high"]}, "Column 'high' is the label or the weights"),

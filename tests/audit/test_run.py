@@ -24,7 +24,7 @@ from surefair.audit import run as auditing
 from surefair.audit.result import Audit
 from surefair.audit.run import Running
 from surefair.audit.settings import AuditSettings
-from surefair.diagnostics import SmallConstraintSet
+from surefair.diagnostics import SmallGroup
 from surefair.tables import split
 from surefair.tables.split import side_of
 
@@ -34,7 +34,14 @@ CHECK = jsonschema.Draft202012Validator(Audit.schema())
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
+    """Several chunks in few rows; training begins with those of the first."""
     monkeypatch.setattr(auditing, "CHUNK", 1000)
+
+
+@pytest.fixture
+def one_chunk(small_chunks, monkeypatch):
+    """All rows in the first chunk, so that both models are the exact solutions on them."""
+    monkeypatch.setattr(auditing, "CHUNK", 50_000)
 
 
 def audit(data, label="high", sensitive="sex", **settings):
@@ -48,6 +55,11 @@ def asked(**settings):
 def findings_of(found):
     """Everything but the data, whose names and checksums differ between forms."""
     return {name: value for name, value in found.to_dict().items() if name != "data"}
+
+
+def unmet(found):
+    """Diagnostics by assumption, for assumptions that are not met."""
+    return {one["name"]: one["diagnostics"] for one in found.assumptions if not one["held"]}
 
 
 def stop_after(chunks):
@@ -155,6 +167,7 @@ def test_replicates_do_not_change_what_is_estimated(table, whole):
         assert [row["estimate"] for row in model["coefficients"]] == [row["estimate"] for row in other["coefficients"]]
 
 
+@pytest.mark.usefixtures("one_chunk")
 def test_too_few_replicates_give_no_definite_verdict(table):
     found = [audit(table, margin=0.5, n_replicates=n).verdict for n in (2, 38, 39)]
     assert found == ["not enough evidence", "not enough evidence", "within margin"]
@@ -198,54 +211,56 @@ def test_the_checksum_of_a_file_is_that_of_sha256sum(table, tmp_path):
 
 @pytest.fixture
 def learnt(monkeypatch):
-    """Rows that were trained on, and those of the constraint set, as an audit takes them."""
-    seen = types.SimpleNamespace(trained=[], apart=[])
+    """Rows that were trained on, as an audit takes them: the warm-up rows, then the others."""
+    seen = []
+    begin = Running._begin
     learn = Running._learn
-    choose = auditing.choose_rows
+
+    def watched_begin(self, rows):
+        seen.append(rows)
+        return begin(self, rows)
 
     def watched_learn(self, rows):
-        seen.trained.append(rows)
+        seen.append(rows)
         return learn(self, rows)
 
-    def watched_choose(rows, *more):
-        found = choose(rows, *more)
-        seen.apart.append(rows.part(found[0]))
-        return found
-
+    monkeypatch.setattr(Running, "_begin", watched_begin)
     monkeypatch.setattr(Running, "_learn", watched_learn)
-    monkeypatch.setattr(auditing, "choose_rows", watched_choose)
     return seen
 
 
 def marks(running, learnt):
-    """Values of the feature "mark" of the rows trained on, of those in the constraint set, and of those held out."""
+    """Values of the feature "mark" of the rows trained on, and of those held out."""
     place = running.intake.encoder.names.index("mark")
-    parts = (learnt.trained, learnt.apart, [running.held])
+    parts = (learnt, [running.held])
     return tuple(np.concatenate([rows.X[:, place] for rows in part]).round(9).tolist() for part in parts)
 
 
 def adds_up(found):
     """Whether every row that was read is counted exactly once."""
     rows = found.rows
-    used = sum(rows[name] for name in ("training", "constraint", "evaluation", "set_aside"))
+    used = sum(rows[name] for name in ("training", "evaluation"))
     return used + sum(one["count"] for one in rows["bad"]) == rows["read"]
 
 
 @pytest.mark.parametrize("most", [10**6, 400])
-def test_every_row_serves_exactly_once(people, learnt, monkeypatch, most):
+@pytest.mark.parametrize("chunk", [1000, 6000])  # the first is shorter or longer than the warm-up
+def test_every_row_serves_exactly_once(people, learnt, monkeypatch, most, chunk):
+    monkeypatch.setattr(auditing, "CHUNK", chunk)
     monkeypatch.setattr(split, "MOST_ROWS", most)
-    table = people(5000).assign(mark=np.arange(5000.0))
-    table.loc[[3, 1200, 4999], "high"] = None
+    table = people(7000).assign(mark=np.arange(7000.0))
+    table.loc[[3, 1200, 6999], "high"] = None
     running = Running.begin(table, asked())
     found = running.run()
-    assert found.rows["read"] == 5000
+    assert found.rows["read"] == 7000
     assert found.rows["bad"] == [{"reason": "no label 'high'", "count": 3, "first": "row 4"}]
     assert adds_up(found)
     parts = marks(running, learnt)
-    assert [len(part) for part in parts] == [found.rows[name] for name in ("training", "constraint", "evaluation")]
-    assert len(set().union(*parts)) == 4997
+    assert [len(part) for part in parts] == [found.rows[name] for name in ("training", "evaluation")]
+    assert len(set().union(*parts)) == 6997
+    assert running.models["constrained"].first.n == min(learnt[0].n, 4000)
     assert found.rows["evaluation"] == min(most, running.held.n)
-    for key in ("training", "constraint", "evaluation"):
+    for key in ("training", "evaluation"):
         assert sum(group[key] for group in found.groups) == found.rows[key]
 
 
@@ -255,20 +270,15 @@ def test_with_split_by_no_value_serves_twice(people, learnt, monkeypatch, most, 
     monkeypatch.setattr(split, "MOST_ROWS", most)
     number = np.random.default_rng(0).integers(0, persons, 5000)
     table = people(5000).assign(mark=number, person=[f"person {i}" for i in number.tolist()])
-    table.loc[table["person"].isin(["person 5", "person 17"]), "sex"] = "x"  # too few for a constraint
-    table.loc[::333, "sex"] = "x"
     running = Running.begin(table, asked(split_by="person"))
     found = running.run()
     assert adds_up(found)
-    trained, apart, held = map(set, marks(running, learnt))
+    trained, held = map(set, marks(running, learnt))
     assert not trained & held
-    assert not trained & apart
-    assert not apart & held
-    assert len(trained | apart | held) == len(set(number.tolist()))
-    assert found.rows["set_aside"] > 0
+    assert len(trained | held) == len(set(number.tolist()))
     if most < 1000:
-        returned = [side_of(rows, running.settings.random_state).min() < split.HELD_OUT for rows in learnt.trained]
-        assert any(returned)
+        sides = np.concatenate([side_of(rows, running.settings.random_state) for rows in learnt])
+        assert sides.min() < split.HELD_OUT  # some rows were held out first, and then went back to training
     assert next(one["role"] for one in found.columns if one["name"] == "person") == "split"
 
 
@@ -320,19 +330,18 @@ def test_a_group_of_five_rows_is_measured_with_its_counts_but_not_constrained(pe
     groups = {group["group"]: group for group in found.groups}
     assert list(groups) == ["f", "m", "x"]
     small = groups["x"]
-    assert (small["constrained"], small["constraint"]) == (False, 0)
+    assert not small["constrained"]
     assert small["training"] + small["evaluation"] == 5
     assert groups["f"]["constrained"]
     assert groups["m"]["constrained"]
-    (unmet,) = (one for one in found.assumptions if one["name"] == SmallConstraintSet.__name__)
-    assert not unmet["held"]
-    assert any("Group 'x' of 'sex'" in one["message"] for one in unmet["diagnostics"])
+    assert any("Group 'x' of 'sex'" in one["message"] for one in unmet(found)[SmallGroup.__name__])
     rates = {row["group"]: row for row in found.interval("demographic_parity")["by_group"]}
     if small["evaluation"]:
         assert rates["x"]["n"] == small["evaluation"]
         assert rates["x"]["high"] - rates["x"]["low"] > 0.3
 
 
+@pytest.mark.usefixtures("one_chunk")
 def test_a_small_group_does_not_change_the_constraint_on_the_others(people):
     """The constraint compares the other groups as if there were no small group."""
     table = people(3000)
@@ -346,23 +355,85 @@ def test_a_small_group_does_not_change_the_constraint_on_the_others(people):
         assert mine["estimate"] == pytest.approx(theirs["estimate"], abs=0.05)
 
 
-def test_two_groups_cannot_be_constrained_if_one_is_small(people):
+def test_two_groups_are_not_constrained_if_one_is_small(people):
     table = people(2000)
     table["sex"] = np.where(np.arange(2000) % 200 == 0, "x", "y")
-    with pytest.raises(ValueError, match=r"too few rows for a constraint on 'sex'.*leave the criterion out"):
-        audit(table)
-    found = audit(table, criterion=None)
-    rows = {one["group"]: one["training"] + one["evaluation"] + one["constraint"] for one in found.groups}
-    assert rows == {"x": 10, "y": 1990}
+    found = audit(table)
+    assert {one["group"]: one["training"] + one["evaluation"] for one in found.groups} == {"x": 10, "y": 1990}
+    assert not any(one["constrained"] for one in found.groups)
+    assert SmallGroup.__name__ in unmet(found)
+    assert found.models[0]["coefficients"] == found.models[1]["coefficients"]
 
 
-def test_a_group_that_appears_late_is_counted_and_not_constrained(people):
+def test_a_group_that_appears_late_is_counted_and_constrained(people):
     table = people(3000)
-    table.loc[2500:, "sex"] = "x"
+    table.loc[2000:, "sex"] = "x"
+    table.loc[2000:, "age"] += 1.0  # otherwise the rows do not show that decisions could differ
     found = audit(table)
     late = found.groups[-1]
-    assert (late["group"], late["constrained"], late["constraint"]) == ("x", False, 0)
-    assert late["training"] + late["evaluation"] == 500
+    assert (late["group"], late["constrained"]) == ("x", True)
+    assert late["training"] + late["evaluation"] == 1000
+    gap, free = (found.interval("demographic_parity", "total", name)["estimate"] for name in auditing.MODELS)
+    assert gap < free / 2
+
+
+def test_a_group_may_be_missing_in_later_chunks(people):
+    """The second chunk has one group only, and the last has none of the third group."""
+    table = people(3000)
+    table.loc[np.arange(0, 1000, 4), "sex"] = "x"
+    table.loc[1000:1999, "sex"] = "f"
+    found = audit(table)
+    assert found.complete
+    assert adds_up(found)
+    assert {one["group"]: one["training"] + one["evaluation"] for one in found.groups}["x"] == 250
+
+
+def test_first_rows_with_a_single_group_are_refused(people):
+    table = people(3000).sort_values("sex")
+    with pytest.raises(ValueError, match=r"'sex' shows 1 group, 'f', in the first 1,000 rows.*shuffle them"):
+        audit(table)
+
+
+@pytest.fixture
+def one_label(people):
+    """Rows in which group x has only negative labels."""
+    table = people(3000)
+    table.loc[::5, ["sex", "high"]] = ["x", 0]
+    return table
+
+
+@pytest.mark.usefixtures("one_chunk")
+@pytest.mark.parametrize("criterion", ["equalized_odds", "false_negative_rate"])
+def test_a_group_with_one_label_does_not_stop_a_constraint_on_the_others(one_label, criterion):
+    found = audit(one_label, criterion=criterion)
+    groups = {one["group"]: one for one in found.groups}
+    assert groups["x"]["training"] + groups["x"]["evaluation"] == 600
+    assert groups["f"]["constrained"]
+    assert groups["m"]["constrained"]
+    assert not groups["x"]["constrained"] or criterion == "equalized_odds"  # which has a rate of negative labels too
+    assert any("Group 'x' of 'sex'" in one["message"] for one in unmet(found)[SmallGroup.__name__])
+    rates = {row["group"]: row["rate"] for row in found.interval("false_negative_rate")["by_group"]}
+    assert rates["x"] is None
+    assert None not in (rates["f"], rates["m"])
+
+
+def test_a_constraint_that_cannot_hold_is_reported(one_label):
+    """Every positive decision in group x is wrong, and about half of those in the other groups."""
+    found = audit(one_label, criterion="false_discovery_rate", margin=0.3, n_replicates=40)
+    assert {"ExceededTolerance", "StoppedEarly"} & unmet(found).keys()
+    assert found.verdict != "within margin"
+
+
+@pytest.mark.usefixtures("one_chunk")
+@pytest.mark.parametrize("criterion", ["demographic_parity", None])
+def test_models_of_a_file_shorter_than_the_warm_up_are_those_of_fit(people, criterion, learnt):
+    running = Running.begin(people(3000), asked(criterion=criterion))
+    running.run()
+    (rows,) = (part for part in learnt if part.n)
+    assert rows.n < 4000
+    clf = sf.FairClassifier(criterion, n_replicates=REPLICATES, random_state=0)
+    clf.fit(rows.X, rows.truth, sensitive_features=rows.group[:, 0])
+    np.testing.assert_array_equal(running.models["constrained"].coefficients, [*clf.coef_[0], *clf.intercept_])
 
 
 # -- Weights -----------------------------------------------------------------------------------------------------------
@@ -385,6 +456,18 @@ def test_rows_of_weight_0_do_not_count(people):
     wrong = table.assign(high=table["high"].where(~flip, 1 - table["high"]))
     found = [audit(data, weights="w").model()["accuracy"] for data in (wrong, table)]
     assert found[0] == pytest.approx(found[1], abs=1e-9)
+
+
+def test_a_group_whose_rows_have_weight_0_is_counted_and_not_constrained(people):
+    table = people(3000)
+    table.loc[::5, "sex"] = "x"
+    table.loc[::5, "age"] += 2.0
+    found = audit(table.assign(w=np.where(table["sex"] == "x", 0.0, 1.0)), weights="w")
+    groups = {one["group"]: one for one in found.groups}
+    assert groups["x"]["training"] + groups["x"]["evaluation"] == 600
+    assert [groups[name]["constrained"] for name in "fmx"] == [True, True, False]
+    one = found.interval("demographic_parity")
+    assert next(row["rate"] for row in one["by_group"] if row["group"] == "x") is None
 
 
 # -- Stop and resume ---------------------------------------------------------------------------------------------------
@@ -524,7 +607,8 @@ def test_an_audit_of_a_data_frame_resumes_if_the_frame_is_passed_again(table, wh
         {"sensitive": ["sex", "job"], "criterion": "equalized_odds"},
         {"criterion": None, "metrics": "demographic_parity_ratio", "margin": 0.8},
         {"include_sensitive": True, "keep_order": True, "drop": ["job"], "loss": "squared_error"},
-        {"features": ["age"], "confidence_level": 0.9, "n_constraint": 77, "weights": "w"},
+        {"features": ["age"], "confidence_level": 0.9, "tolerance": 0.05, "weights": "w"},
+        {"surrogate": "scores", "penalty": 3.0, "alpha": 0.01},
     ],
 )
 def test_every_setting_survives_a_stop(people, tmp_path, settings):
@@ -536,7 +620,7 @@ def test_every_setting_survives_a_stop(people, tmp_path, settings):
 
 def test_looks_along_the_stream_are_a_factor_apart(whole):
     rows = sorted({one["rows"] for one in whole.path})
-    assert rows[:3] == [500, 700, 979]
+    assert rows[:3] == [979, 1371, 1920]  # the first 500 and 700 are among the warm-up rows
     assert rows[-1] == whole.rows["training"]
     assert len(whole.path) == 4 * len(rows)  # two models, two sources
 

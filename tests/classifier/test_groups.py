@@ -21,7 +21,7 @@ import surefair as sf
 from surefair import CRITERIA, FairClassifier, PolynomialDecay
 from surefair.criteria import Slabs
 
-N_CONSTRAINT = 150
+N_FIRST = 150  # warm-up rows, or rows of a constraint set
 DECAY = PolynomialDecay(0.1, 0.6)
 NAMES = {2: ["f", "m"], 3: ["a", "b", "c"], 5: ["Black", "Asian", "White", "other", "Äther"]}
 CONSTRAINTS = [name for name, criterion in CRITERIA.items() if criterion.can_constrain]
@@ -62,7 +62,7 @@ def population(sizes=(2,), n=600, seed=0):
 
 
 def make(criterion="demographic_parity", **parameters):
-    chosen = {"n_replicates": 4, "n_constraint": N_CONSTRAINT, "random_state": 0} | parameters
+    chosen = {"n_replicates": 4, "n_warmup": N_FIRST, "random_state": 0} | parameters
     return FairClassifier(criterion, **chosen)
 
 
@@ -100,7 +100,7 @@ def counts(clf):
 def by_name(clf):
     """Return the table of counts as a dict from group to its numbers."""
     table = clf.group_counts_
-    return {row["group"]: (row["n"], row["n_constraint"], row["constrained"]) for row in table.to_dict("records")}
+    return {row["group"]: (row["n"], row["constrained"]) for row in table.to_dict("records")}
 
 
 @pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
@@ -125,14 +125,14 @@ def test_any_batches_give_the_same_bits(rows, criterion, step_size):
 
 
 @each_criterion
-def test_the_first_rows_of_a_stream_become_the_constraint_set(rows, criterion):
-    apart, rest = rows.part(0, N_CONSTRAINT), rows.part(N_CONSTRAINT)
-    given = train(make(criterion), rest, constraint_set=tuple(apart))
-    assert thetas(feed(make(criterion), rows)).tobytes() == thetas(given).tobytes()
+def test_under_a_schedule_the_first_rows_of_a_stream_become_the_constraint_set(rows, criterion):
+    apart, rest = rows.part(0, N_FIRST), rows.part(N_FIRST)
+    given = train(make(criterion, step_size=DECAY), rest, constraint_set=tuple(apart))
+    assert thetas(feed(make(criterion, step_size=DECAY), rows)).tobytes() == thetas(given).tobytes()
 
 
 @each_criterion
-@pytest.mark.parametrize("stop", [60, N_CONSTRAINT, 333], ids=["while D' fills", "when D' is full", "later"])
+@pytest.mark.parametrize("stop", [60, N_FIRST, 333], ids=["before it begins", "when it begins", "later"])
 def test_training_resumes_with_bit_identical_results(rows, criterion, stop, tmp_path):
     sf.save(feed(make(criterion), rows.part(0, stop)), tmp_path / "clf.npz")
     clf = sf.load(tmp_path / "clf.npz")
@@ -144,8 +144,8 @@ def test_training_resumes_with_bit_identical_results(rows, criterion, stop, tmp_
 
 
 @each_criterion
-def test_a_merged_fit_is_the_mean_weighted_by_rows(rows, criterion):
-    apart = tuple(rows.part(0, N_CONSTRAINT))
+def test_a_fit_merged_under_a_fixed_constraint_is_the_mean_weighted_by_rows(rows, criterion):
+    apart = tuple(rows.part(0, N_FIRST))
     one, two = (
         train(make(criterion, random_state=seed), part, constraint_set=apart)
         for seed, part in enumerate([rows.part(150, 300), rows.part(300)])
@@ -155,15 +155,28 @@ def test_a_merged_fit_is_the_mean_weighted_by_rows(rows, criterion):
     one.merge(two)
     np.testing.assert_allclose(thetas(one), expected, rtol=1e-9, atol=1e-14)
     assert counts(one)["n"] == n
-    assert counts(one)["n_constraint"] == counts(two)["n_constraint"]
     assert one.n_rows_ == 450
 
 
 @each_criterion
-def test_every_group_is_reported_with_its_counts(rows, criterion):
-    for clf in (train(make(criterion), rows), feed(make(criterion), rows, [77, 300])):
-        table = clf.group_counts_
-        apart = rows.part(0, 120 if clf.n_rows_ == 480 else N_CONSTRAINT)
+def test_a_merged_fit_counts_warm_up_rows_once(rows, criterion):
+    one, two = (
+        feed(feed(make(criterion, random_state=seed), rows.part(0, N_FIRST)), part)
+        for seed, part in enumerate([rows.part(150, 300), rows.part(300)])
+    )
+    one.merge(two)
+    assert np.isfinite(thetas(one)).all()
+    assert counts(one)["n"] == counts(feed(make(criterion), rows))["n"]
+    assert one.n_rows_ == 600
+
+
+@each_criterion
+@each_step_size
+def test_every_group_is_reported_with_its_counts(rows, criterion, step_size):
+    clf = make(criterion, step_size=step_size)
+    for one in (train(clf, rows), feed(make(criterion, step_size=step_size), rows, [77, 300])):
+        table = one.group_counts_
+        assert table.columns.tolist()[-3:] == ["group", "n", "constrained"]
         assert ("column" in table) == isinstance(rows.z, dict)
         for name, column in rows.named().items():
             part = table if name is None else table[table["column"] == name]
@@ -171,23 +184,23 @@ def test_every_group_is_reported_with_its_counts(rows, criterion):
             assert part["group"].tolist() == groups.tolist()
             assert part["n"].tolist() == n.tolist()
             assert part["n"].sum() == 600
-            assert part["n_constraint"].tolist() == np.unique(apart.named()[name], return_counts=True)[1].tolist()
-        assert table["constrained"].all()
+        assert table["constrained"].all() or step_size == "auto"  # learnt, only where groups differ beyond chance
 
 
-def test_rows_of_a_given_constraint_set_are_counted_separately(rows):
+def test_groups_that_differ_are_constrained(rows):
+    big = population(tuple(len(np.unique(column)) for column in rows.named().values()), n=3000)
+    assert train(make(n_warmup=1000, tolerance=0.05), big).group_counts_["constrained"].all()
+
+
+def test_rows_of_a_given_constraint_set_are_not_counted(rows):
     table = train(make(), rows.part(200), constraint_set=tuple(rows.part(0, 200))).group_counts_
-    columns = len(rows.named())
-    assert table["n"].sum() == 400 * columns
-    assert table["n_constraint"].sum() == 200 * columns
+    assert table["n"].sum() == 400 * len(rows.named())
 
 
 @pytest.mark.parametrize("seen", [1, 3, 149, 150, 151])
 def test_groups_are_counted_from_the_first_row(rows, seen):
     table = feed(make(), rows.part(0, seen)).group_counts_
-    columns = len(rows.named())
-    assert table["n"].sum() == seen * columns
-    assert table["n_constraint"].sum() == min(seen, N_CONSTRAINT) * columns
+    assert table["n"].sum() == seen * len(rows.named())
 
 
 def test_without_a_criterion_no_group_is_constrained(rows):
@@ -249,13 +262,29 @@ def covariances(clf, rows):
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.01])
 @pytest.mark.parametrize("parameters", [{}, {"loss": "squared_error"}, {"step_size": DECAY}], ids=str)
-def test_fit_and_replicates_stay_within_every_slab(rows, tolerance, parameters):
-    apart = rows.part(0, N_CONSTRAINT)
+def test_under_a_fixed_constraint_fit_and_replicates_stay_within_every_slab(rows, tolerance, parameters):
+    apart, rest = rows.part(0, N_FIRST), rows.part(N_FIRST)
     parameters = {"n_replicates": 20} | parameters
-    free = feed(make(None, **parameters), rows)
-    constrained = feed(make(tolerance=tolerance, **parameters), rows)
+    free = train(make(None, **parameters), rest, constraint_set=tuple(apart))
+    constrained = train(make(tolerance=tolerance, **parameters), rest, constraint_set=tuple(apart))
     assert covariances(free, apart).max(axis=0).min() > 0.02  # so the constraint matters
     assert covariances(constrained, apart).max() <= tolerance + 1e-9
+
+
+def gaps_of_decisions(clf, rows):
+    """The largest gap of decisions between two groups of each column."""
+    positive = clf.predict(rows.X) == "yes"
+    shares = [[positive[column == group].mean() for group in np.unique(column)] for column in rows.named().values()]
+    return [max(found) - min(found) for found in shares]
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.05])
+def test_the_tolerance_bounds_the_gap_of_decisions_between_any_two_groups(rows, tolerance):
+    big = population(tuple(len(np.unique(column)) for column in rows.named().values()), n=4000)
+    free = train(make(None, n_replicates=0), big)
+    clf = train(make(tolerance=tolerance, n_warmup=2000, n_replicates=0), big)
+    assert min(gaps_of_decisions(free, big)) > 0.1  # so the constraint matters
+    assert max(gaps_of_decisions(clf, big)) < tolerance + 0.02
 
 
 PENALTIES = {
@@ -270,16 +299,29 @@ PENALTIES = {
 
 @pytest.mark.parametrize("criterion", PENALTIES)
 @pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=str)
-def test_a_penalty_reduces_the_gaps_of_many_groups(criterion, shape):
+def test_a_fixed_penalty_reduces_the_gaps_of_many_groups(criterion, shape):
     # the penalty applies to a soft version of the rates on D', so the test looks at these
     rows = population(shape, n=4000)
     gaps = []
-    for penalty in (0.0, PENALTIES[criterion]):
-        clf = train(make(criterion, penalty=penalty, n_constraint=800, n_replicates=2), rows)
+    for penalty in (1e-9, PENALTIES[criterion]):
+        clf = make(criterion, penalty=penalty, n_replicates=2)
+        clf = train(clf, rows.part(800), constraint_set=tuple(rows.part(0, 800)))
         learner = clf.model_.fit.learner
         terms, _ = sf.criteria.linearise(learner.form, learner.mean(clf.model_.fit.state)[:, :1], None)
         gaps.append(np.sum(terms**2))
     assert gaps[1] < 0.3 * gaps[0]
+
+
+@pytest.mark.parametrize("criterion", CONSTRAINTS)
+@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=str)
+def test_a_penalty_on_decisions_reduces_their_gaps(criterion, shape):
+    rows = population(shape, n=4000)
+    free, held = (
+        train(make(criterion, penalty=penalty, n_warmup=1000, n_replicates=2), rows) for penalty in (1e-9, 10.0)
+    )
+    learner = held.model_.fit.learner
+    before, after = (np.sum(learner.pushes(clf.model_.fit.state)[1][:, 0] ** 2) for clf in (free, held))
+    assert after < 0.5 * before
 
 
 def test_every_metric_can_be_measured_for_any_criterion(rows):
@@ -326,7 +368,7 @@ def test_intersections_survive_save_and_load(tmp_path):
 
 
 @pytest.mark.parametrize("intersections", [False, True])
-@pytest.mark.parametrize("seen", [80, 300], ids=["while D' fills", "later"])
+@pytest.mark.parametrize("seen", [80, 300], ids=["before it begins", "later"])
 def test_columns_are_found_by_name_in_any_order(intersections, seen):
     rows = population((2, 3))
     turned = rows._replace(z={name: rows.z[name] for name in ("race", "sex")})
@@ -363,7 +405,7 @@ OTHER_COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("seen", [80, 300], ids=["while D' fills", "later"])
+@pytest.mark.parametrize("seen", [80, 300], ids=["before it begins", "later"])
 @pytest.mark.parametrize("case", OTHER_COLUMNS)
 def test_columns_that_differ_from_the_first_call_are_refused(seen, case):
     change, message = OTHER_COLUMNS[case]
@@ -398,36 +440,80 @@ def with_late(rows, row, group, column=None):
     return rows._replace(z=z if isinstance(rows.z, dict) else z[None])
 
 
-def test_a_late_group_is_counted_and_measured_but_not_constrained():
+def fixed(rows, low, high, **parameters):
+    """A stream from ``low`` to ``high`` whose constraint the first rows fix."""
+    apart = tuple(rows.part(0, N_FIRST))
+    part = rows.part(low, high)
+    return make(**parameters).partial_fit(part.X, part.y, sensitive_features=part.z, constraint_set=apart)
+
+
+def test_under_a_fixed_constraint_a_late_group_is_counted_and_measured_but_not_constrained():
     rows = population((3,))
     late = with_late(rows, 400, "aa")  # it sorts between the others
-    clf = feed(make(), late.part(0, 350))
+    clf = fixed(late, 150, 350)
     with pytest.warns(
         UserWarning, match="^Group 'aa' was not in the constraint set.*counted and measured, but not constrained"
     ) as caught:
         train(clf, late.part(350), "partial_fit")
     assert [Path(warning.filename).name for warning in caught] == [Path(__file__).name]  # the caller's line
     assert clf.groups_.tolist() == ["a", "aa", "b", "c"]
-    assert by_name(clf)["aa"] == (67, 0, False)
-    assert [by_name(clf)[group][2] for group in "abc"] == [True, True, True]
-    assert sum(n for n, _, _ in by_name(clf).values()) == 600
-    assert thetas(clf).tobytes() == thetas(feed(make(), rows)).tobytes()
+    assert by_name(clf)["aa"] == (67, False)
+    assert [by_name(clf)[group][1] for group in "abc"] == [True, True, True]
+    assert sum(n for n, _ in by_name(clf).values()) == 450
+    assert thetas(clf).tobytes() == thetas(fixed(rows, 150, 600)).tobytes()
     interval = ask(clf, late)
     assert interval.by_group["group"].tolist() == ["a", "aa", "b", "c"]
     assert interval.by_group["n"].tolist() == [int(np.sum(late.z == group)) for group in ["a", "aa", "b", "c"]]
     train(clf, late, "partial_fit")  # no second warning
 
 
-def test_a_late_group_of_one_of_several_columns_is_named_with_its_column():
+def test_under_a_fixed_constraint_a_late_group_is_named_with_its_column():
     rows = population((2, 3))
     late = with_late(rows, 400, "x", "sex")
-    clf = feed(make(intersections=True), late.part(0, 400))
+    clf = fixed(late, 150, 400, intersections=True)
     with pytest.warns(UserWarning, match="Groups 'x' of 'sex', 'x × a' of 'sex × race', .* were not in"):
         train(clf, late.part(400), "partial_fit")
     table = clf.group_counts_
     assert table[~table["constrained"]]["group"].tolist() == ["x", "x × a", "x × b", "x × c"]
+    assert table.groupby("column")["n"].sum().to_dict() == {"sex": 450, "race": 450, "sex × race": 450}
+    assert thetas(clf).tobytes() == thetas(fixed(rows, 150, 600, intersections=True)).tobytes()
+
+
+def apart_from_others(rows, group):
+    """Return the rows with a group that clearly differs from the others."""
+    return rows._replace(X=rows.X + 1.5 * (rows.z == group)[:, None])
+
+
+def test_a_late_group_is_measured_at_once_and_constrained_once_it_has_enough_rows():
+    late = apart_from_others(with_late(population((3,), n=3000), 1500, "aa"), "aa")
+    clf = feed(make(n_warmup=1000, tolerance=0.02), late.part(0, 1500))
+    few = "Group 'aa' has fewer than 30 rows that the criterion looks at, so far: measured, but not constrained"
+    with pytest.warns(sf.diagnostics.SmallGroup, match=few) as caught:
+        train(clf, late.part(1500, 1560), "partial_fit")
+    assert {Path(warning.filename).name for warning in caught} == {Path(__file__).name}  # the caller's line
+    assert by_name(clf)["aa"] == (20, False)
+    assert ask(clf, late).by_group["group"].tolist() == ["a", "aa", "b", "c"]
+    train(clf, late.part(1560), "partial_fit")
+    assert clf.groups_.tolist() == ["a", "aa", "b", "c"]
+    assert by_name(clf)["aa"] == (500, True)
+    assert sum(n for n, _ in by_name(clf).values()) == clf.n_rows_ == 3000
+    declared = feed(make(n_warmup=1000, tolerance=0.02), late)
+    assert bits(clf) == bits(declared)
+    free = feed(make(None, n_warmup=1000), late)
+    assert max(gaps_of_decisions(clf, late)) < 0.5 * max(gaps_of_decisions(free, late))
+
+
+def test_late_groups_of_several_columns_and_their_intersections_join():
+    rows = population((2, 3))
+    late = with_late(rows, 400, "x", "sex")
+    clf = feed(make(intersections=True), late.part(0, 400))
+    with pytest.warns(sf.diagnostics.SmallGroup, match="^Group 'x' of 'sex', group 'x × a' of 'sex × race'"):
+        train(clf, late.part(400, 460), "partial_fit")
+    train(clf, late.part(460), "partial_fit")
+    table = clf.group_counts_
+    assert clf.groups_["sex × race"].tolist()[-3:] == ["x × a", "x × b", "x × c"]
     assert table.groupby("column")["n"].sum().to_dict() == {"sex": 600, "race": 600, "sex × race": 600}
-    assert thetas(clf).tobytes() == thetas(feed(make(intersections=True), rows)).tobytes()
+    assert bits(clf) == bits(feed(make(intersections=True), late))
 
 
 @pytest.mark.filterwarnings("ignore:Group")
@@ -443,9 +529,9 @@ def test_a_late_group_survives_save_and_load(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Group")
-def test_shards_with_different_late_groups_merge():
+def test_under_a_fixed_constraint_shards_with_different_late_groups_merge():
     rows = population((3,))
-    apart = tuple(rows.part(0, N_CONSTRAINT))
+    apart = tuple(rows.part(0, N_FIRST))
     shards = with_late(rows.part(150, 400), 100, "A"), with_late(rows.part(400), 100, "bb")
     one, two = (
         train(train(make(random_state=i), shard.part(0, 100), constraint_set=apart), shard.part(100), "partial_fit")
@@ -459,9 +545,31 @@ def test_shards_with_different_late_groups_merge():
         assert [by_name(merged)[group][0] for group in merged.groups_] == [
             int(np.sum(both[2] == g)) for g in merged.groups_
         ]
-        assert [by_name(merged)[group][2] for group in merged.groups_] == [False, True, True, False, True]
+        assert [by_name(merged)[group][1] for group in merged.groups_] == [False, True, True, False, True]
         assert bits(other) == before
         assert ask(merged, Table(*both)).by_group["group"].tolist() == merged.groups_.tolist()
+
+
+def test_shards_with_different_late_groups_merge():
+    rows = population((3,), n=3000)
+    first = rows.part(0, 1000)
+    shards = with_late(rows.part(1000, 2000), 300, "A"), with_late(rows.part(2000), 300, "bb")
+    shards = [apart_from_others(shard, late) for shard, late in zip(shards, ("A", "bb"), strict=True)]
+    one, two = (
+        feed(feed(make(n_warmup=1000, random_state=i, tolerance=0.05), first), shard) for i, shard in enumerate(shards)
+    )
+    assert by_name(one)["A"] == by_name(two)["bb"] == (234, True)
+    both = Table(*(np.concatenate(columns) for columns in zip(first, *shards, strict=True)))
+    for merged, other in ((one, two), (two, one)):
+        before = bits(other)
+        merged = copy.deepcopy(merged).merge(other)
+        assert merged.groups_.tolist() == ["A", "a", "b", "bb", "c"]
+        assert [by_name(merged)[group] for group in merged.groups_] == [
+            (int(np.sum(both.z == group)), True) for group in merged.groups_
+        ]
+        assert bits(other) == before
+        assert merged.n_rows_ == 3000
+        assert ask(merged, both).by_group["group"].tolist() == merged.groups_.tolist()
 
 
 @pytest.mark.filterwarnings("ignore:Group")
@@ -476,7 +584,7 @@ def test_a_refused_batch_adds_no_group():
 
 @pytest.mark.parametrize("intersections", [False, True])
 @pytest.mark.parametrize("stop", [None, 30, 90])
-def test_a_group_may_come_while_the_constraint_set_fills(intersections, stop, tmp_path):
+def test_a_group_may_come_before_the_fit_begins(intersections, stop, tmp_path):
     rows = population((2, 3))
     rows.z["sex"] = rows.z["sex"].astype("U9")
     rows.z["race"] = np.where(np.arange(600) < 60, "c", rows.z["race"])  # one race at first
@@ -489,7 +597,7 @@ def test_a_group_may_come_while_the_constraint_set_fills(intersections, stop, tm
             clf = sf.load(tmp_path / "clf.npz")
     assert bits(clf) == bits(feed(make(intersections=intersections, tolerance=0.02), rows))
     assert clf.groups_["sex"].tolist() == ["A", "f", "m"]
-    assert clf.group_counts_["constrained"].all()
+    assert clf.group_counts_["n"].tolist()[:3] == [int(np.sum(rows.z["sex"] == sex)) for sex in ("A", "f", "m")]
 
 
 def test_a_group_that_only_evaluation_rows_have_is_measured_and_reported():
@@ -524,7 +632,6 @@ def one_row(z):
 
 
 BAD_GROUPS = {
-    "a group of one row": (one_row, "no row of group 'lonely'. Shuffle the rows, raise n_constraint, .*merge small"),
     "a thousand values": (lambda z: np.arange(len(z)) / 3.0, "has 600 different values.*at most 100 .*pandas.cut"),
     "one group": (
         lambda z: np.full(len(z), "a"),
@@ -542,16 +649,13 @@ BAD_GROUPS = {
         lambda z: {"race": z, "income": np.linspace(0, 1, len(z))},
         "sensitive column 'income' has 600 different values.*Bin numbers",
     ),
+}
+RARE_GROUPS = {  # too rare for a fixed constraint
+    "a group of one row": (one_row, "no row of group 'lonely'. Shuffle the rows, raise n_warmup, .*merge small"),
     "a declared category without rows": (
         lambda z: pd.Series(pd.Categorical(z, categories=["a", "b", "c", "d"])),
         "no row of group 'd'",
     ),
-}
-
-
-LATE = {  # in a stream, a group that the first rows lack is late, even in the first batch
-    "a group of one row": "Group 'lonely' was not in the constraint set",
-    "a declared category without rows": "Group 'd' was not in the constraint set",
 }
 
 
@@ -561,13 +665,32 @@ LATE = {  # in a stream, a group that the first rows lack is late, even in the f
 def test_groups_that_cannot_be_constrained_are_refused(method, step_size, case):
     change, message = BAD_GROUPS[case]
     rows, clf = population((3,)), make(step_size=step_size)
-    if method == "partial_fit" and case in LATE:
-        with pytest.warns(UserWarning, match=LATE[case]):
-            clf.partial_fit(rows.X, rows.y, sensitive_features=change(rows.z))
-        assert np.array_equal(clf.coef_replicates_, train(make(step_size=step_size), rows, method).coef_replicates_)
-        return
     refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": change(rows.z)}, method)
     assert bits(train(clf, rows, method)) == bits(train(make(step_size=step_size), rows, method))
+
+
+@pytest.mark.parametrize("case", RARE_GROUPS)
+def test_under_a_schedule_rare_groups_are_refused_in_fit_and_late_in_a_stream(case):
+    change, message = RARE_GROUPS[case]
+    rows, clf = population((3,)), make(step_size=DECAY)
+    refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": change(rows.z)}, "fit")
+    with pytest.warns(UserWarning, match="Group '(lonely|d)' was not in the constraint set"):
+        clf.partial_fit(rows.X, rows.y, sensitive_features=change(rows.z))
+    assert np.array_equal(clf.coef_replicates_, feed(make(step_size=DECAY), rows).coef_replicates_)
+
+
+@each_training
+@pytest.mark.parametrize("case", RARE_GROUPS)
+def test_rare_groups_are_not_constrained_and_change_hardly_anything(method, case):
+    change, _ = RARE_GROUPS[case]
+    rows, clf = population((3,)), make()
+    with pytest.warns(sf.diagnostics.SmallGroup, match="Group '(lonely|d)' has fewer than 30 rows"):
+        train(clf, rows._replace(z=change(rows.z)), method)
+    plain = train(make(), rows, method)
+    (rare,) = {*clf.groups_} - {*"abc"}
+    assert by_name(clf)[rare] == (int(rare == "lonely"), False)
+    spread = train(make(n_replicates=100), rows, method).coef_replicates_.std(axis=0)
+    assert (np.abs(clf.coef_ - plain.coef_)[0] < 0.3 * spread).all()
 
 
 @pytest.mark.parametrize("case", BAD_GROUPS)
@@ -578,14 +701,15 @@ def test_a_bad_fit_leaves_the_previous_one(case):
     refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": change(rows.z)}, "fit")
 
 
-def test_an_error_while_the_constraint_set_fills_changes_nothing():
+def test_under_a_schedule_an_error_while_the_constraint_set_fills_changes_nothing():
     rows = population((3,))
     lonely = np.where(np.arange(600) == 140, "lonely", rows.z)
-    clf = feed(make("false_positive_rate"), rows.part(0, 120))
+    parameters = {"criterion": "false_positive_rate", "step_size": DECAY}
+    clf = feed(make(**parameters), rows.part(0, 120))
     batch = rows.part(120)._replace(z=lonely[120:], y=np.where(np.arange(120, 600) == 140, "yes", rows.y[120:]))
     message = "no row of group 'lonely' with a label that the criterion 'false_positive_rate' looks at"
     refused(clf, message, {"X": batch.X, "y": batch.y, "sensitive_features": batch.z})
-    assert bits(feed(clf, rows.part(120))) == bits(feed(make("false_positive_rate"), rows))
+    assert bits(feed(clf, rows.part(120))) == bits(feed(make(**parameters), rows))
 
 
 def test_without_a_criterion_any_column_is_accepted():
@@ -597,27 +721,40 @@ def test_without_a_criterion_any_column_is_accepted():
 
 def test_an_intersection_without_rows_in_the_constraint_set_is_refused_or_late():
     rows = population((2, 3))
-    apart = (rows.z["sex"] == "f") & (rows.z["race"] == "c") & (np.arange(600) < N_CONSTRAINT)
+    apart = (rows.z["sex"] == "f") & (rows.z["race"] == "c") & (np.arange(600) < N_FIRST)
     rows.z["race"] = np.where(apart, "a", rows.z["race"])
-    clf = make(intersections=True)
+    clf = make(intersections=True, step_size=DECAY)
     message = "no row of group 'f × c' of 'sex × race'.*merge small groups"
     refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": rows.z}, "fit")
-    assert train(make(), rows).group_counts_["constrained"].all()  # each column alone is accepted
+    assert train(make(step_size=DECAY), rows).group_counts_["constrained"].all()  # each column alone is accepted
     with pytest.warns(UserWarning, match="Group 'f × c' of 'sex × race' was not in the constraint set"):
         clf.partial_fit(rows.X, rows.y, sensitive_features=rows.z)
     assert clf.group_counts_["constrained"].sum() == len(clf.group_counts_) - 1
 
 
 @given(st.lists(st.integers(0, 600), max_size=6))
-def test_whether_a_group_is_late_does_not_depend_on_batches(cuts):
-    rows, early = population((3,)), N_CONSTRAINT + 1
+def test_under_a_schedule_whether_a_group_is_late_does_not_depend_on_batches(cuts):
+    rows, early = population((3,)), N_FIRST + 1
     z = np.where(np.arange(600) == early, "0", np.where(np.arange(600) == 500, "z", rows.z))
-    one, cut = make(), make()
+    one, cut = make(step_size=DECAY), make(step_size=DECAY)
     with pytest.warns(UserWarning, match="not in the constraint set"):
         one.partial_fit(rows.X, rows.y, sensitive_features=z)
     with pytest.warns(UserWarning, match="not in the constraint set"):  # noqa: PT031
         for low, high in pairwise([0, *sorted(cuts), 600]):
             cut.partial_fit(rows.X[low:high], rows.y[low:high], sensitive_features=z[low:high], classes=one.classes_)
+    assert bits(one) == bits(cut)
+    assert one.group_counts_.equals(cut.group_counts_)
+
+
+@given(st.lists(st.integers(0, 600), max_size=6))
+def test_when_a_group_first_appears_in_a_batch_does_not_matter(cuts):
+    rows, early = population((3,)), N_FIRST + 1
+    z = np.where((np.arange(600) >= early) & (np.arange(600) % 5 == 0), "0", rows.z)
+    z = np.where(np.arange(600) == 500, "z", z)
+    one = make().partial_fit(rows.X, rows.y, sensitive_features=z)
+    cut = make()
+    for low, high in pairwise([0, *sorted(cuts), 600]):
+        cut.partial_fit(rows.X[low:high], rows.y[low:high], sensitive_features=z[low:high], classes=one.classes_)
     assert bits(one) == bits(cut)
     assert one.group_counts_.equals(cut.group_counts_)
 
@@ -632,28 +769,41 @@ def test_intersections_need_two_columns(method, z):
     refused(clf, message, {"X": rows.X, "y": rows.y, "sensitive_features": groups}, method)
 
 
-def test_every_group_needs_rows_of_each_label_that_the_criterion_looks_at():
+CASES = [("equalized_odds", False), ("false_negative_rate", True), ("false_discovery_rate", True)]
+
+
+@pytest.mark.parametrize(("criterion", "ok"), CASES)
+def test_under_a_schedule_every_group_needs_rows_of_each_label_that_the_criterion_looks_at(criterion, ok):
     rows = population((5,))
-    y = np.where((rows.z == "Asian") & (np.arange(600) < N_CONSTRAINT), "yes", rows.y)
-    for criterion, ok in [("equalized_odds", False), ("false_negative_rate", True), ("false_discovery_rate", True)]:
-        clf = make(criterion)
-        if ok:
-            assert train(clf, rows._replace(y=y)).n_rows_ == 480
-        else:
-            message = f"no row of group 'Asian' with a label that the criterion {criterion!r} looks at"
-            refused(clf, message, {"X": rows.X, "y": y, "sensitive_features": rows.z}, "fit")
+    y = np.where((rows.z == "Asian") & (np.arange(600) < N_FIRST), "yes", rows.y)
+    clf = make(criterion, step_size=DECAY)
+    if ok:
+        assert train(clf, rows._replace(y=y)).n_rows_ == 480
+    else:
+        message = f"no row of group 'Asian' with a label that the criterion {criterion!r} looks at"
+        refused(clf, message, {"X": rows.X, "y": y, "sensitive_features": rows.z}, "fit")
+
+
+@pytest.mark.parametrize(("criterion", "ok"), CASES)
+def test_a_group_of_one_label_is_not_constrained_where_the_criterion_looks_at_the_other(criterion, ok):
+    rows = population((5,), n=3000)
+    rows = apart_from_others(rows._replace(y=np.where(rows.z == "Asian", "yes", rows.y)), "Asian")
+    clf = train(make(criterion, tolerance=0.02, n_warmup=1000), rows)
+    assert by_name(clf)["Asian"] == (600, ok)
+    assert np.isfinite(thetas(clf)).all()
 
 
 @each_training
-def test_constraints_that_leave_nothing_to_learn_warn(method):
+def test_fixed_constraints_that_leave_nothing_to_learn_warn(method):
     rows = population((2, 3))
     few = rows._replace(X=rows.X[:, :3])
+    apart = {"constraint_set": tuple(few.part(0, N_FIRST))}
     with pytest.warns(
         UserWarning, match="for 2, 3 groups fix the coefficients of all 3 features at 0.*Raise tolerance"
     ):
-        clf = train(make(), few, method)
+        clf = train(make(), few, method, **apart)
     assert np.abs(clf.coef_).max() < 1e-9
-    assert np.abs(train(make(tolerance=0.05), few, method).coef_).max() > 1e-3  # and no warning
+    assert np.abs(train(make(tolerance=0.05), few, method, **apart).coef_).max() > 1e-3  # and no warning
 
 
 def test_intersections_with_the_same_name_are_refused():

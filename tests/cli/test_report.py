@@ -24,7 +24,7 @@ def written(tmp_path: Path) -> Path:
     audit = sf.Audit(
         sentence="Nothing differs.", verdict=None, complete=True, settings={},
         data={"name": "a", "kind": "csv", "files": []},
-        rows={"read": 0, "training": 0, "constraint": 0, "evaluation": 0, "set_aside": 0, "bad": []}, columns=[],
+        rows={"read": 0, "training": 0, "evaluation": 0, "bad": []}, columns=[],
         groups=[], models=[model | {"name": "constrained"}, model | {"name": "unconstrained"}], price=limits, path=[],
         assumptions=[], versions={},
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which rows make the constraint set, and which groups are left out of it."""
+"""The constraint that a fixed set of rows gives, and groups that are too small for one that is learnt."""
 
 from __future__ import annotations
 
@@ -7,69 +7,110 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from surefair.criteria import CRITERIA
-from surefair.diagnostics import SmallConstraintSet
+import surefair as sf
+from surefair.criteria import CRITERIA, FEW, Slabs
+from surefair.diagnostics import SmallGroup
 from surefair.rows import CodedColumn, Groups, Levels, Names, Rows
-from surefair.tables.split import side_of
-from surefair.training.constraints import FEW, choose_rows
+from surefair.training.constraints import constrain
+
+CONSTRAINTS = [name for name, criterion in CRITERIA.items() if criterion.can_constrain]
+few_differ = pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")  # groups are small, or hardly differ
 
 
-def make(n, small=0, features=1):
-    """Rows of two large groups and perhaps a small one, with their sides."""
+def make(n, small=0, seed=0):
+    """Rows of two large groups that differ, and perhaps of a small one."""
+    rng = np.random.default_rng(seed)
     values = np.where(np.arange(n) % 2 == 0, "a", "b")
     values[:small] = "c"
     columns = {"sex": CodedColumn.of(values)}
     groups = Groups.of(columns)
     names = Names(None, Levels(np.array(["no", "yes"]), "label"), groups)
-    y = np.where(np.arange(n) % 4 < 2, 1.0, -1.0)
-    rows = Rows(np.zeros((n, features)), y, groups.codes(columns), np.ones(n), names, np.arange(n, dtype=np.uint64))
-    return rows, side_of(rows, seed=0)
+    group = groups.codes(columns)
+    X = rng.normal(size=(n, 3)) + 0.8 * (group == 1)
+    y = np.where(X[:, 0] + rng.logistic(size=n) > 0.4, 1.0, -1.0)
+    return Rows(X, y, group, np.ones(n), names)
 
 
-def groups_of(rows):
-    return set(rows.trimmed().groups.levels["sex"].values.tolist())
+def fitted(rows, criterion, n_warmup=500):
+    """Fit to the rows in random order, because a small group comes first."""
+    order = np.random.default_rng(0).permutation(rows.n)
+    z = np.array(["a", "b", "c"])[rows.group[:, 0]]
+    clf = sf.FairClassifier(criterion, tolerance=0.05 if criterion else 0.0, n_replicates=0, n_warmup=n_warmup)
+    return clf.fit(rows.X[order], rows.y[order], sensitive_features={"sex": z[order]})
 
 
-@pytest.mark.parametrize(("n", "asked", "expected"), [(10_000, None, 1000), (2000, None, 400), (2000, 50, 50)])
-def test_the_constraint_set_has_as_many_rows_as_asked_or_a_fifth(n, asked, expected):
-    rows, side = make(n)
-    chosen, found = choose_rows(rows, side, asked, CRITERIA["demographic_parity"])
-    assert chosen.sum() == expected
-    assert found == []
-    assert side[chosen].max() < side[~chosen].min()
+def constrained(clf):
+    """Groups that are constrained."""
+    return {value for (_, value), found in clf.model_.group_counts().items() if found["constrained"]}
 
 
-@pytest.mark.parametrize(("features", "expected"), [(15, 1500), (500, 4000)])
-def test_more_features_need_more_rows(features, expected):
-    chosen, _ = choose_rows(*make(20_000, features=features), None, None)
-    assert chosen.sum() == expected
+# -- Fixed by a set of rows -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CRITERIA)
-def test_a_group_that_is_too_small_is_left_out_and_reported(name):
-    rows, side = make(4000, small=5)
-    chosen, found = choose_rows(rows, side, None, CRITERIA[name])
-    assert groups_of(rows.part(chosen)) == {"a", "b"}
-    (one,) = found
-    assert isinstance(one, SmallConstraintSet)
-    assert one.message.startswith("Group 'c' of 'sex' has ")
-    assert f"fewer than {FEW}: it is measured, but not constrained." in one.message
+def test_without_a_criterion_or_groups_there_is_no_constraint():
+    rows = make(100)
+    plain = replace(rows, group=np.empty((100, 0), dtype=np.int64), names=rows.names._replace(groups=None))
+    for form in (constrain(None, rows, rows.X), constrain(CRITERIA["demographic_parity"], plain, plain.X)):
+        assert isinstance(form, Slabs)
+        assert form.vectors.shape == (0, 3)
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_every_group_needs_rows_of_positive_weight(name):
+    rows = make(100)
+    rows = replace(rows, weight=np.where(rows.group[:, 0] == 1, 0.0, 1.0))
+    with pytest.raises(ValueError, match=r"set of 100 rows has no row of group 'b' of 'sex'\. Shuffle .* raise n_warm"):
+        constrain(CRITERIA[name], rows, rows.X)
+
+
+@pytest.mark.parametrize(("name", "label"), [("false_negative_rate", 1.0), ("false_positive_rate", -1.0)])
+def test_every_group_needs_rows_that_the_criterion_looks_at(name, label):
+    rows = make(100)
+    rows = replace(rows, y=np.where(rows.group[:, 0] == 1, -label, rows.y))
+    message = f"no row of group 'b' of 'sex' with a label that the criterion '{name}' looks at. Raise n_warmup"
+    with pytest.raises(ValueError, match=message):
+        constrain(CRITERIA[name], rows, rows.X)
+    assert isinstance(constrain(CRITERIA["demographic_parity"], rows, rows.X), Slabs)
+
+
+# -- Learnt from all rows ---------------------------------------------------------------------------------------------
+
+
+@few_differ
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_a_group_that_is_too_small_is_not_constrained_and_reported(name):
+    with pytest.warns(SmallGroup) as caught:
+        clf = fitted(make(4000, small=5), name)
+    (one,) = [warning.message for warning in caught if isinstance(warning.message, SmallGroup)]
+    assert one.message.startswith(f"Group 'c' of 'sex' has fewer than {FEW} rows that the criterion looks at")
+    assert "measured, but not constrained" in one.message
     assert one.threshold == FEW
+    assert "c" not in constrained(clf)
+    assert clf.group_counts_["n"].tolist()[2] == 5
 
 
+@few_differ
+@pytest.mark.parametrize(("small", "held"), [(FEW - 1, {"a", "b"}), (FEW, {"a", "b", "c"})])
+def test_a_group_is_constrained_from_30_rows_on(small, held):
+    rows = make(4000, small)
+    rows.X[:small] += 1.5  # so that the group differs from the others beyond chance
+    assert constrained(fitted(rows, "demographic_parity", n_warmup=4000)) == held
+
+
+@few_differ
 def test_only_rows_that_the_criterion_looks_at_count():
     """A group has many rows, but none with the label that the rate is about."""
-    rows, side = make(4000, small=400)
-    in_c = rows.group[:, 0] == 2
-    rows = replace(rows, y=np.where(in_c, -1.0, rows.y))
-    assert choose_rows(rows, side, None, CRITERIA["demographic_parity"])[1] == []
-    chosen, (one,) = choose_rows(rows, side, None, CRITERIA["false_negative_rate"])
-    assert "c" not in groups_of(rows.part(chosen))
-    assert "has 0 rows" in one.message
-    assert one.statistic == 0.0
+    rows = make(4000, small=400)
+    rows.X[:400] += 1.0
+    rows = replace(rows, y=np.where(rows.group[:, 0] == 2, -1.0, rows.y))
+    assert "c" in constrained(fitted(rows, "demographic_parity"))
+    assert "c" in constrained(fitted(rows, "false_positive_rate"))
+    with pytest.warns(SmallGroup, match="Group 'c' of 'sex' has fewer than 30 rows"):
+        clf = fitted(rows, "false_negative_rate")
+    assert constrained(clf) == {"a", "b"}
 
 
 def test_without_a_criterion_no_group_is_too_small():
-    chosen, found = choose_rows(*make(4000, small=5), None, None)
-    assert chosen.sum() == 800
-    assert found == []
+    clf = fitted(make(4000, small=5), None)  # and no warning
+    assert constrained(clf) == set()
+    assert clf.group_counts_["n"].sum() == 4000

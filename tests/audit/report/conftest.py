@@ -115,7 +115,7 @@ def build(shape: str) -> Audit:
     columns = _columns(shape, np.arange(TRAINING) % 2)
     odd = HOSTILE[0] if shape == "hostile" else "table.csv"
     column = {"role": "sensitive", "features": 0, "missing": 3, "unseen": 1, "note": odd}
-    group = {"constraint": 60, "constrained": True, "evaluation": 120}
+    group = {"constrained": True, "evaluation": 120}
     return Audit(
         sentence=f"Groups {first['pair'][0]!r} and {first['pair'][1]!r} differ by {first['estimate']:.4f} & more.",
         verdict=models[0]["verdicts"][0]["verdict"] if margin else None,
@@ -127,8 +127,8 @@ def build(shape: str) -> Audit:
         },
         data={"name": odd, "kind": "csv", "files": [{"name": odd, "size": 12345, "sha256": "5b" * 32}]},
         rows={
-            "read": TRAINING + EVALUATION, "training": TRAINING - 300, "constraint": 300, "evaluation": EVALUATION,
-            "set_aside": 0, "bad": [{"reason": "too few fields", "count": 2, "first": f"line 17: {odd!r}"}],
+            "read": TRAINING + EVALUATION, "training": TRAINING, "evaluation": EVALUATION,
+            "bad": [{"reason": "too few fields", "count": 2, "first": f"line 17: {odd!r}"}],
         },
         columns=[{"name": name} | column for name in columns],
         groups=[

@@ -100,7 +100,6 @@ def make_problem(
     eta0: float = 0.3,
     penalty: float = 2.0,
     tolerance: float = 0.01,
-    dtype: str = "float64",
 ) -> Problem:
     """Return a random problem; ``tied`` features have few values, so that scores of exactly 0 are common."""
     rng = np.random.default_rng(seed)
@@ -134,7 +133,6 @@ def make_problem(
         multipliers=Multipliers(law, int(rng.integers(2**63))),
         start=rng.normal(size=D) if start else np.zeros(D),
         robust=robust and (isinstance(form, Slabs) or law not in SIGNED_LAWS),  # an implicit penalty step needs V ≥ 0
-        dtype=dtype,
     )
     learner = learner_for(settings, form, sparse)
     rows, signs = features(n_rows), labels(n_rows)

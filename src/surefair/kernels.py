@@ -496,31 +496,7 @@ def _products(X: Any, theta: Any, out: Any) -> None:
     for k in range(4):
         for b in range(T):
             out[k, b] = 0.0
-    for j in range(0, D - 3, 4):
-        a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
-        b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
-        c0, c1, c2, c3 = X[2, j], X[2, j + 1], X[2, j + 2], X[2, j + 3]
-        d0, d1, d2, d3 = X[3, j], X[3, j + 1], X[3, j + 2], X[3, j + 3]
-        for b in range(T):
-            t0, t1, t2, t3 = theta[j, b], theta[j + 1, b], theta[j + 2, b], theta[j + 3, b]
-            o0 = out[0, b] + a0 * t0
-            o1 = out[1, b] + b0 * t0
-            o2 = out[2, b] + c0 * t0
-            o3 = out[3, b] + d0 * t0
-            o0 = o0 + a1 * t1
-            o1 = o1 + b1 * t1
-            o2 = o2 + c1 * t1
-            o3 = o3 + d1 * t1
-            o0 = o0 + a2 * t2
-            o1 = o1 + b2 * t2
-            o2 = o2 + c2 * t2
-            o3 = o3 + d2 * t2
-            out[0, b] = o0 + a3 * t3
-            out[1, b] = o1 + b3 * t3
-            out[2, b] = o2 + c3 * t3
-            out[3, b] = o3 + d3 * t3
-    if D % 4 == 2:
-        j = D - 2
+    for j in range(0, D - 1, 2):
         a0, a1, b0, b1 = X[0, j], X[0, j + 1], X[1, j], X[1, j + 1]
         c0, c1, d0, d1 = X[2, j], X[2, j + 1], X[3, j], X[3, j + 1]
         for b in range(T):
@@ -540,31 +516,7 @@ def _add_rows(X: Any, gain: Any, which: int, theta: Any) -> None:
     """Add to θ (D, columns) 4 rows times every other row of gain, one after the other; D is even."""
     D = theta.shape[0]
     T = _whole(theta)
-    for j in range(0, D - 3, 4):
-        a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
-        b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
-        c0, c1, c2, c3 = X[2, j], X[2, j + 1], X[2, j + 2], X[2, j + 3]
-        d0, d1, d2, d3 = X[3, j], X[3, j + 1], X[3, j + 2], X[3, j + 3]
-        for b in range(T):
-            g0, g1, g2, g3 = gain[which, b], gain[which + 2, b], gain[which + 4, b], gain[which + 6, b]
-            t0 = theta[j, b] + g0 * a0
-            t1 = theta[j + 1, b] + g0 * a1
-            t2 = theta[j + 2, b] + g0 * a2
-            t3 = theta[j + 3, b] + g0 * a3
-            t0 = t0 + g1 * b0
-            t1 = t1 + g1 * b1
-            t2 = t2 + g1 * b2
-            t3 = t3 + g1 * b3
-            t0 = t0 + g2 * c0
-            t1 = t1 + g2 * c1
-            t2 = t2 + g2 * c2
-            t3 = t3 + g2 * c3
-            theta[j, b] = t0 + g3 * d0
-            theta[j + 1, b] = t1 + g3 * d1
-            theta[j + 2, b] = t2 + g3 * d2
-            theta[j + 3, b] = t3 + g3 * d3
-    if D % 4 == 2:
-        j = D - 2
+    for j in range(0, D - 1, 2):
         a0, a1, b0, b1 = X[0, j], X[0, j + 1], X[1, j], X[1, j + 1]
         c0, c1, d0, d1 = X[2, j], X[2, j + 1], X[3, j], X[3, j + 1]
         for b in range(T):

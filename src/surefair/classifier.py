@@ -663,7 +663,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_parameters(self)
         values = self._check_features(X, reset=True)
         labels = self._check_labels(y)
-        check_dense(values, self.dtype)
+        if self.surrogate is None or constraint_set is not None:
+            check_dense(values, problem_of(self, seed=0))
         if self.surrogate is not None and constraint_set is None and is_sparse(values):
             raise ValueError(
                 f"surrogate={self.surrogate!r} learns the constraint from dense rows; received a sparse matrix of "

@@ -253,26 +253,6 @@ def check_codes(loss: int, law: int) -> None:
 # -- Exponential ----------------------------------------------------------------------------------------------------
 
 
-@intrinsic
-def _double_of_bits(typing_context, bits):  # type: ignore[no-untyped-def]
-    """Read the 64 bits of an integer as a double."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.bitcast(args[0], context.get_value_type(types.float64))
-
-    return types.float64(types.int64), codegen
-
-
-@intrinsic
-def _bits_of_double(typing_context, value):  # type: ignore[no-untyped-def]
-    """Read the 64 bits of a double as an integer."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.bitcast(args[0], context.get_value_type(types.int64))
-
-    return types.int64(types.float64), codegen
-
-
 @compiled
 def exponential(x: float) -> float:
     """exp(x) without branches, so that a loop over it vectorises; clipped to exp(±700).
@@ -298,20 +278,8 @@ def exponential(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    bits = (_bits_of_double(shifted) + 1023) << 52  # type: ignore[call-arg]
-    return p * _double_of_bits(bits)
-
-
-@intrinsic
-def _single_power(typing_context, shifted):  # type: ignore[no-untyped-def]
-    """2ⁿ in single precision, where the last bits of ``shifted`` are the integer n."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        whole = context.get_value_type(types.int32)
-        biased = builder.add(builder.bitcast(args[0], whole), whole(127))
-        return builder.bitcast(builder.shl(biased, whole(23)), context.get_value_type(types.float32))
-
-    return types.float32(types.float32), codegen
+    bits = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52)
+    return p * bits.view(np.float64)  # type: ignore[no-any-return]
 
 
 @compiled
@@ -330,7 +298,8 @@ def exponential_single(x: Any) -> Any:
     p = p * r + single(0.5)
     p = p * r + single(1.0)
     p = p * r + single(1.0)
-    return p * _single_power(shifted)  # type: ignore[call-arg]
+    bits = np.int32((single(shifted).view(np.int32) + 127) << 23)
+    return p * bits.view(single)
 
 
 # -- Multipliers ----------------------------------------------------------------------------------------------------
@@ -773,21 +742,10 @@ def dual_averaging(
     Returns the number of rows that wait after this batch.
     """
     check_codes(objective.loss, objective.law)
-    X = batch.X
-    y = batch.y
-    eta = batch.eta
-    stiff = batch.stiff
-    first_row = batch.first_row
-    loss = objective.loss
-    alpha = objective.alpha
-    law = objective.law
-    seed = objective.seed
+    X, y, eta, stiff, first_row = batch
+    loss, alpha, law, seed = objective
+    w, U, scalars, waiting, gains = state
     basis = faces.basis
-    w = state.w
-    U = state.U
-    scalars = state.scalars
-    waiting = state.waiting
-    gains = state.gains
     n, D = X.shape
     flat = faces.levels.max() == 0.0
     r = 0 if flat else len(basis)
@@ -882,32 +840,16 @@ def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int) -> None:
 @inlined
 def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
     """Fill pairs (4, 4), above its diagonal, and basis_x (4, r) with the products of rows with rows and with Q."""
-    p01 = p02 = p03 = p12 = p13 = p23 = 0.0
+    pairs[:] = 0.0
+    basis_x[:] = 0.0
     for j in range(block.shape[1]):
-        x0, x1, x2, x3 = block[0, j], block[1, j], block[2, j], block[3, j]
-        p01 += x0 * x1
-        p02 += x0 * x2
-        p03 += x0 * x3
-        p12 += x1 * x2
-        p13 += x1 * x3
-        p23 += x2 * x3
-    pairs[0, 1] = p01
-    pairs[0, 2] = p02
-    pairs[0, 3] = p03
-    pairs[1, 2] = p12
-    pairs[1, 3] = p13
-    pairs[2, 3] = p23
-    for f in range(basis_x.shape[1]):
-        p0 = p1 = p2 = p3 = 0.0
-        for j in range(basis.shape[1]):
-            p0 += block[0, j] * basis[f, j]
-            p1 += block[1, j] * basis[f, j]
-            p2 += block[2, j] * basis[f, j]
-            p3 += block[3, j] * basis[f, j]
-        basis_x[0, f] = p0
-        basis_x[1, f] = p1
-        basis_x[2, f] = p2
-        basis_x[3, f] = p3
+        for k in range(BLOCK):
+            for other in range(k + 1, BLOCK):
+                pairs[k, other] += block[k, j] * block[other, j]
+    for j in range(basis.shape[1]):
+        for k in range(BLOCK):
+            for f in range(basis_x.shape[1]):
+                basis_x[k, f] += block[k, j] * basis[f, j]
 
 
 @compiled
@@ -969,35 +911,35 @@ _OVER = 3 * TILE
 
 
 @compiled
+def _views(s: Any, r: int) -> tuple[Any, Any, Any, Any, Any]:
+    """The numbers a, A (columns,) and β, t, C (r, columns) of a tile."""
+    faces = s[_FACES:].reshape(r, 4, TILE)
+    return s[:TILE], s[_SUM : _SUM + TILE], faces[:, 0], faces[:, 1], faces[:, 2]
+
+
+@compiled
 def _unpack(scalars: Any, s: Any) -> None:
     """Copy scalars (2 + 3r, columns) to s; the remaining columns of s get a = 1."""
-    T = scalars.shape[1]
     r = len(scalars) // 3
-    for b in range(TILE):
-        s[b] = 1.0
-    for b in range(T):
-        s[b] = scalars[0, b]
-        s[_SUM + b] = scalars[1, b]
-        for f in range(r):
-            face = _FACES + f * _FACE + b
-            s[face] = scalars[2 + f, b]
-            s[face + _DOT] = scalars[2 + r + f, b]
-            s[face + _GIVEN] = scalars[2 + 2 * r + f, b]
+    a, A, beta, t, C = _views(s, r)
+    a[:] = 1.0
+    a[: scalars.shape[1]] = scalars[0]
+    A[: scalars.shape[1]] = scalars[1]
+    _copy(scalars[2 : 2 + r], beta)
+    _copy(scalars[2 + r : 2 + 2 * r], t)
+    _copy(scalars[2 + 2 * r :], C)
 
 
 @compiled
 def _pack(s: Any, scalars: Any) -> None:
     """Copy s back to scalars (2 + 3r, columns)."""
-    T = scalars.shape[1]
     r = len(scalars) // 3
-    for b in range(T):
-        scalars[0, b] = s[b]
-        scalars[1, b] = s[_SUM + b]
-        for f in range(r):
-            face = _FACES + f * _FACE + b
-            scalars[2 + f, b] = s[face]
-            scalars[2 + r + f, b] = s[face + _DOT]
-            scalars[2 + 2 * r + f, b] = s[face + _GIVEN]
+    a, A, beta, t, C = _views(s, r)
+    scalars[0] = a[: scalars.shape[1]]
+    scalars[1] = A[: scalars.shape[1]]
+    _copy(beta, scalars[2 : 2 + r])
+    _copy(t, scalars[2 + r : 2 + 2 * r])
+    _copy(C, scalars[2 + 2 * r :])
 
 
 @inlined
@@ -1069,13 +1011,6 @@ def _point(first_row: int, n: int) -> int:
 
 
 @compiled
-def _views(s: Any, r: int) -> tuple[Any, Any, Any, Any, Any]:
-    """The numbers a, A (columns,) and β, t, C (r, columns) of a tile."""
-    faces = s[_FACES:].reshape(r, 4, TILE)
-    return s[:TILE], s[_SUM : _SUM + TILE], faces[:, 0], faces[:, 1], faces[:, 2]
-
-
-@compiled
 def _fold_where_small(basis: Any, w: Any, U: Any, s: Any, T: int) -> None:
     """Fold the columns whose a is nearly 0."""
     for b in range(T):
@@ -1140,19 +1075,21 @@ def penalised_sgd(
 ) -> None:
     """Move columns first … last - 1 of the iterates θ and their sums over all rows of a batch, in place.
 
-    Every row of D' is measured at every step, at the ``point`` where the penalty is judged. The kinked functions ``f``
-    and their ``slopes`` are the terms of the penalty and their gradients; for soft rates, contrasts of them are. Column
-    0 fills the ``record``, as in ``dual_averaging``.
+    Every row of D' is measured at every step, at the ``point`` where the penalty is judged: the running average in the
+    robust form, otherwise θ. The terms of the penalty are the kinked functions ``f``, or contrasts of soft rates, whose
+    numerators and denominators they are. Column 0 fills the ``record``, as in ``dual_averaging``.
     """
     check_codes(objective.loss, objective.law)
     n, D = batch.X.shape
-    L, soft, wide = len(kinks.weights), len(kinks.contrasts) > 0, kinks.rows.shape[1]
+    wide = kinks.rows.shape[1]
+    L = len(kinks.weights)
+    soft = len(kinks.contrasts) > 0
     J = len(kinks.contrasts) if soft else L
-    traced = first == 0 and len(record.scores) > 0
     width = _tile(last - first, TILE)
     for low in range(first, last, width):
         T = min(width, last - low)
         padded = -(-T // 8) * 8  # as in dual_averaging
+        traced = low == 0 and len(record.scores) > 0
         theta_ = _room(theta, wide, padded)
         total_ = _room(theta, wide, padded)
         point = _room(theta, wide, padded)
@@ -1160,67 +1097,55 @@ def penalised_sgd(
         slopes = _room(theta, L * wide, padded).reshape(L, wide, padded)
         value = _room(theta, J, padded) if soft else f
         gradient = _room(theta, J * wide, padded).reshape(J, wide, padded) if soft else slopes
-        pull = _room(theta, J, padded)
-        system = _room(theta, J * (J + 1), padded).reshape(J, J + 1, padded)
-        score = _room(theta, 1, padded)[0]
-        slope = _room(theta, 1, padded)[0]
-        v = _room(theta, 1, padded)[0]
+        score = np.empty(padded)
+        slope = np.empty(padded)
+        move = np.empty(padded)
+        stiff = np.empty(padded)
         words = _words(objective.law, padded)
         _copy(theta[:, low : low + T], theta_)
         _copy(total[:, low : low + T], total_)
         for i in range(n):
             x = batch.X[i]
-            step = batch.eta[i]
             k = batch.first_row + i
             if i % DRAWN == 0:
                 draw_words(objective.law, objective.seed, k, low, words)
-            draw_moves(objective.law, 1.0, 0.0, words, i % DRAWN, low == 0, v)
-            if kinks.robust:
-                _average(total_, record.start, k, point)
-            else:
-                _copy(theta_, point)
+            draw_moves(objective.law, batch.eta[i], batch.stiff[i], words, i % DRAWN, low == 0, move)
+            draw_moves(objective.law, 2.0 * kinks.strength * batch.eta[i], 0.0, words, i % DRAWN, low == 0, stiff)
+            share = 1.0 / (HEAD_START + k)
+            score[:] = 0.0
+            for j in range(D):
+                head = HEAD_START * record.start[j]
+                for b in range(padded):
+                    average = (head + total_[j, b]) * share
+                    point[j, b] = average if kinks.robust else theta_[j, b]
+                    score[b] += x[j] * theta_[j, b]
             _measure(kinks, point, f, slopes)
             if soft:
                 _contrast(kinks.contrasts, f, slopes, value, gradient)
-            for b in range(padded):
-                score[b] = 0.0
-            for j in range(D):
-                for b in range(padded):
-                    score[b] += x[j] * theta_[j, b]
-            if traced and low == 0:
+            if traced:
                 record.scores[i] = score[0]
             _derivatives(objective.loss, batch.y[i], score, slope)
             for b in range(padded):
-                move = step * v[b] / (1.0 + batch.stiff[i] * (step * v[b]))
-                slope[b] *= move
-                score[b] = 1.0 - move * objective.alpha  # the share that the ridge leaves
-                v[b] *= 2.0 * kinks.strength * step
+                slope[b] *= move[b]
+                move[b] *= objective.alpha
             for j in range(D):
                 for b in range(padded):
-                    theta_[j, b] = score[b] * theta_[j, b] - slope[b] * x[j]
-            _pull(theta_, point, value, gradient, v, kinks.robust, system, pull)
-            for term in range(J):
-                for j in range(D):
+                    theta_[j, b] -= move[b] * theta_[j, b]
+                for b in range(padded):
+                    theta_[j, b] -= slope[b] * x[j]
+            pull = _pull(theta_, point, value, gradient, stiff, kinks.robust)
+            for j in range(D):
+                for term in range(J):
                     for b in range(padded):
                         theta_[j, b] -= pull[term, b] * gradient[term, j, b]
-            for j in range(D):
                 for b in range(padded):
                     total_[j, b] += theta_[j, b]
-            if traced and low == 0 and (k + 1) % STRIDE == 0:
+            if traced and (k + 1) % STRIDE == 0:
+                at = _point(batch.first_row, i + 1)
                 for j in range(D):
-                    record.sums[_point(batch.first_row, i + 1), j] = total_[j, 0] - (k + 1) * record.start[j]
+                    record.sums[at, j] = total_[j, 0] - (k + 1) * record.start[j]
         _copy(theta_, theta[:, low : low + T])
         _copy(total_, total[:, low : low + T])
-
-
-@compiled
-def _average(total: Any, start: Any, k: int, point: Any) -> None:
-    """Fill point (D, columns) with the average of k iterates and of the start, which counts for HEAD_START rows."""
-    share = 1.0 / (HEAD_START + k)
-    for j in range(len(start)):
-        head = HEAD_START * start[j]
-        for b in range(total.shape[1]):
-            point[j, b] = (head + total[j, b]) * share
 
 
 @compiled
@@ -1285,40 +1210,40 @@ def _contrast(contrasts: Any, f: Any, slopes: Any, value: Any, gradient: Any) ->
 
 
 @compiled
-def _pull(
-    theta: Any, point: Any, value: Any, gradient: Any, stiff: Any, implicit: bool, system: Any, pull: Any
-) -> None:
-    """Fill pull (J, columns) with how much of each term's gradient the penalty step takes away from θ.
+def _pull(theta: Any, point: Any, value: Any, gradient: Any, stiff: Any, implicit: bool) -> Any:
+    """How much of each term's gradient the penalty step takes away from θ, (J, columns).
 
-    With s = ``stiff`` and g the terms at the point, an explicit step takes s g. An implicit one solves (I + s G Gᵀ) pull
-    = s (g + G (θ - point)), where the rows of G are the gradients; the last column of the system is its right side.
+    With s = ``stiff`` and g the terms at the point, an explicit step takes s g. An implicit step takes the solution of
+    (I + s G Gᵀ) λ = s (g + G (θ - point)), where the rows of G are the gradients, by elimination.
     """
     J, D, T = gradient.shape
+    pull = np.empty((J, T))
     for term in range(J):
         for b in range(T):
             pull[term, b] = stiff[b] * value[term, b]
     if not implicit:
-        return
+        return pull
+    system = np.zeros((J, J, T))
     for row in range(J):
-        _copy(pull[row : row + 1], system[row, J:])
+        for b in range(T):
+            system[row, row, b] = 1.0
         for j in range(D):
             for b in range(T):
-                system[row, J, b] += stiff[b] * gradient[row, j, b] * (theta[j, b] - point[j, b])
-        for column in range(J):
-            for b in range(T):
-                system[row, column, b] = 1.0 if row == column else 0.0
-            for j in range(D):
+                pull[row, b] += stiff[b] * gradient[row, j, b] * (theta[j, b] - point[j, b])
+            for column in range(J):
                 for b in range(T):
                     system[row, column, b] += stiff[b] * gradient[row, j, b] * gradient[column, j, b]
     for pivot in range(J):
         for row in range(J):
-            for column in range(pivot + 1, J + 1 if row != pivot else 0):
-                for b in range(T):
-                    by = system[row, pivot, b] / system[pivot, pivot, b]
+            for b in range(T if row != pivot else 0):
+                by = system[row, pivot, b] / system[pivot, pivot, b]
+                pull[row, b] -= by * pull[pivot, b]
+                for column in range(pivot + 1, J):
                     system[row, column, b] -= by * system[pivot, column, b]
     for term in range(J):
         for b in range(T):
-            pull[term, b] = system[term, J, b] / system[term, term, b]
+            pull[term, b] /= system[term, term, b]
+    return pull
 
 
 # -- Newton -----------------------------------------------------------------------------------------------------------

@@ -285,11 +285,11 @@ Learn = Callable[..., Fit]
 
 def begin(problem: Problem, constraint_set: Rows) -> Fit:
     """Choose coordinates, constraint and start from the rows of D'."""
+    check_dense(constraint_set.X, problem)
     auto = problem.step_size is None
     y = constraint_set.y
     weight = constraint_set.weight
     X = with_ones(constraint_set.X, problem.fit_intercept)
-    check_dense(X, problem.dtype)
     W = whitening(X, weight) if auto else np.ones(X.shape[1])
     moved = change_coordinates(X, W)
     form = constrain(problem.criterion, constraint_set, moved)
@@ -368,12 +368,18 @@ def assemble(
     return Fit(problem, constraint_set.copy(), W, learner, state, sparse)
 
 
-def check_dense(X: Any, dtype: str) -> None:
-    """Refuse sparse rows in single precision."""
-    if dtype == "float32" and is_sparse(X):
+def check_dense(X: Any, problem: Problem) -> None:
+    """Refuse what a constraint that a set of rows fixes cannot do: single precision, and a penalty on sparse rows."""
+    if problem.dtype == "float32":
         raise ValueError(
-            f"dtype='float32' works for dense rows only; received a sparse matrix of shape {X.shape}. Use "
-            "dtype='float64', or make the rows dense with X.toarray()."
+            "dtype='float32' does not work with a constraint that a constraint set or a schedule of steps fixes. Use "
+            "dtype='float64'."
+        )
+    criterion = problem.criterion
+    if is_sparse(X) and criterion is not None and criterion.form is not Slabs:
+        raise ValueError(
+            f"criterion={criterion.name!r} penalises, and a constraint set then needs dense rows; received a sparse "
+            f"matrix of shape {X.shape}. Make the rows dense with X.toarray()."
         )
 
 

@@ -1,7 +1,8 @@
 """Measure the errors of verdicts when the true unfairness equals the margin, and the accuracy of row forecasts.
 
-Errors: the study draws evaluation sets whose true unfairness is exactly the margin, and trains models with default
-settings, but a tolerance, whose optimum has it in the population. The verdicts "within margin" and "violates margin" should each occur in at most 5 % of the cases.
+Errors: the study draws evaluation sets whose true unfairness is exactly the margin. It also trains models with a
+tolerance of 0.1, where the margin is the gap of their optimum in the population. The verdicts "within margin" and
+"violates margin" should each occur in at most 5 % of the cases.
 
 Forecasts: take an interval, put a margin at 0.7 of the way from the estimate to a limit, and ask ``rows_needed`` for
 the number of rows. Then draw that many fresh rows and divide the new distance between limit and estimate by the

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,7 +39,6 @@ FEW = [
     "partitions",
     "classifier",
     "fairlearn",
-    "float32",
     "groups",
     "interval",
     "paper",
@@ -54,10 +52,8 @@ FEW = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ignore diagnostics in tests with few rows; make tests slow whose kernels in single precision must be compiled."""
+    """Ignore diagnostics in tests with few rows."""
     for item in items:
-        if re.search(r"float32|single.precision|\[single", item.nodeid):
-            item.add_marker(pytest.mark.slow)
         if item.path.stem.removeprefix("test_") in FEW:
             item.add_marker(pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic"), append=False)
 

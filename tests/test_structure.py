@@ -13,9 +13,8 @@ import surefair as sf
 PACKAGE = Path(sf.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 MOST_PARAMETERS = 10
-# These are called by users, who pass parameters by name; the penalty kernels over D' are replaced in the next stage.
+# These are called by users, who pass parameters by name.
 PUBLIC = {"audit", "calibrate", "fairness_interval", "from_estimator", "command", "__init__"}
-KERNELS = {"penalised_sgd", "penalised_sgd_sparse", "_close"}
 
 
 def nodes(path: Path, kind: type) -> Iterator:
@@ -42,8 +41,7 @@ def test_a_file_keeps_to_the_rules(path):
             assert not private, f"line {node.lineno} imports a private name of another package: {private}"
     for node in nodes(path, ast.FunctionDef):
         n = len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs)
-        allowed = node.name in PUBLIC or (path.name == "kernels.py" and node.name in KERNELS)
-        assert n <= MOST_PARAMETERS or allowed, f"{node.name} takes {n} parameters"
+        assert n <= MOST_PARAMETERS or node.name in PUBLIC, f"{node.name} takes {n} parameters"
     if package_of(path) != "engines":
         assert "catch_warnings" not in source
 

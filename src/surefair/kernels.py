@@ -16,7 +16,7 @@ Sections, in this order:
     Shared parts    products of rows and coefficients, copies, losses, stiffness, change of coordinates
     Projection      the nearest point of all slabs
     Dual averaging  the learner under slabs: dense rows, then sparse rows
-    Penalised SGD   the learner with a penalty: dense rows, then sparse rows
+    Penalised SGD   the learner with a penalty
     Newton          the learner of a constraint from the stream
     Trace           sums of squares of rows, for covariances
     Counts          positive decisions of many models
@@ -45,12 +45,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 WORD = 32  # threads get columns in multiples of 32, so that the bits of two-point multipliers come in whole words
 TILE = 224  # most columns of a tile
-PENALTY_TILE = 96  # most columns of a tile if there is a penalty and rows are sparse
 BLOCK = 4  # rows whose products and updates are computed together, counted from the first row of the stream
 STRIDE = 16  # rows between two points of the path in the trace of a fit, counted from the first row of the stream
 FOLD = 256  # rows between two folds of the lazy form, counted from the first row of the stream
 STRONG = 0.02  # if the ridge shrinks the dual by more than this share in one step, the row is a block by itself
-NEAR = 16  # rows of D' near a change of sides that are followed for each column
 DRAWN = 32  # rows for which multipliers are drawn at a time
 HEAD_START = 100.0  # rows that the start counts for in the point where penalties are judged
 SQUARE = 64  # most columns of a sum of squares that are computed together
@@ -81,7 +79,7 @@ SHRINK = 0.7  # a column whose step is longer than this share of the one before 
 
 
 class Batch(NamedTuple):
-    """Dense rows and their steps; all in the precision of the state."""
+    """Dense rows and their steps."""
 
     X: Any  # (n, D)
     y: Any  # (n,), labels
@@ -125,9 +123,20 @@ class Lazy(NamedTuple):
 
     w: Any  # (D, columns)
     U: Any  # (D, columns)
-    scalars: Any  # (2 + 3r, columns), and 1 + D more rows in single precision
+    scalars: Any  # (2 + 3r, columns)
     waiting: Any  # (number of rows, D), the rows of a block that is not complete
     gains: Any  # (2 BLOCK, columns)
+
+
+class Kinks(NamedTuple):
+    """A penalty on the kinked functions Σᵢ wᵢ min(0, rᵢᵀθ); zeros pad both sides of ``rows`` for blocks."""
+
+    rows: Any  # r, shape (m, D), m a multiple of BLOCK, D even
+    weights: Any  # w, shape (L, m)
+    contrasts: Any  # (J, L / 2) of soft rates; empty if the functions are the terms themselves
+    sharpness: float  # of rounded kinks, or 0
+    strength: float  # R₂
+    robust: bool  # whether penalty steps are implicit, around the running average
 
 
 class Weighed(NamedTuple):
@@ -226,27 +235,10 @@ def inlined(function: F) -> F:
     return njit(forceinline=True, **OPTIONS)(function)  # type: ignore[no-any-return]
 
 
-@intrinsic
-def _lanes(typing_context, array):  # type: ignore[no-untyped-def]
-    """How many numbers of an array fit in a vector of 64 bytes: a constant for the compiler."""
-    lanes = 512 // array.dtype.bitwidth
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return context.get_constant(types.intp, lanes)
-
-    return types.intp(array), codegen
-
-
-@inlined
-def _single(array: Any) -> bool:
-    """Whether an array is in single precision: a constant, so the compiler drops the branch that is not needed."""
-    return _lanes(array) == 16  # type: ignore[call-arg]
-
-
 @inlined
 def _whole(array: Any) -> int:
     """Number of columns, rounded down to whole vectors, so that the compiler needs no loop for a remainder."""
-    return array.shape[1] // _lanes(array) * _lanes(array)  # type: ignore[call-arg, no-any-return]
+    return array.shape[1] // 8 * 8  # type: ignore[no-any-return]
 
 
 @compiled
@@ -259,26 +251,6 @@ def check_codes(loss: int, law: int) -> None:
 
 
 # -- Exponential ----------------------------------------------------------------------------------------------------
-
-
-@intrinsic
-def _double_of_bits(typing_context, bits):  # type: ignore[no-untyped-def]
-    """Read the 64 bits of an integer as a double."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.bitcast(args[0], context.get_value_type(types.float64))
-
-    return types.float64(types.int64), codegen
-
-
-@intrinsic
-def _bits_of_double(typing_context, value):  # type: ignore[no-untyped-def]
-    """Read the 64 bits of a double as an integer."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.bitcast(args[0], context.get_value_type(types.int64))
-
-    return types.int64(types.float64), codegen
 
 
 @compiled
@@ -306,20 +278,8 @@ def exponential(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    bits = (_bits_of_double(shifted) + 1023) << 52  # type: ignore[call-arg]
-    return p * _double_of_bits(bits)
-
-
-@intrinsic
-def _single_power(typing_context, shifted):  # type: ignore[no-untyped-def]
-    """2ⁿ in single precision, where the last bits of ``shifted`` are the integer n."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        whole = context.get_value_type(types.int32)
-        biased = builder.add(builder.bitcast(args[0], whole), whole(127))
-        return builder.bitcast(builder.shl(biased, whole(23)), context.get_value_type(types.float32))
-
-    return types.float32(types.float32), codegen
+    bits = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52)
+    return p * bits.view(np.float64)  # type: ignore[no-any-return]
 
 
 @compiled
@@ -338,7 +298,8 @@ def exponential_single(x: Any) -> Any:
     p = p * r + single(0.5)
     p = p * r + single(1.0)
     p = p * r + single(1.0)
-    return p * _single_power(shifted)  # type: ignore[call-arg]
+    bits = np.int32((single(shifted).view(np.int32) + 127) << 23)
+    return p * bits.view(single)
 
 
 # -- Multipliers ----------------------------------------------------------------------------------------------------
@@ -393,16 +354,6 @@ def draw_words(law: int, seed: int, first_row: int, first_column: int, words: An
                 words[i, word] = np.uint32(drawn[word % 4, word // 4])
 
 
-@intrinsic
-def _bit(typing_context, word, b):  # type: ignore[no-untyped-def]
-    """Bit b of a word, in 32 bits throughout: numba by itself would widen them."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.and_(builder.lshr(*args), args[0].type(1))
-
-    return types.int32(types.int32, types.int32), codegen
-
-
 @inlined
 def draw_moves(law: int, step: float, damp: float, words: Any, i: int, has_fit: bool, move: Any) -> None:
     """Fill move (columns,) with the steps ηV / (1 + ηV damp) of one row, whose random bits are row i of words.
@@ -415,12 +366,8 @@ def draw_moves(law: int, step: float, damp: float, words: Any, i: int, has_fit: 
         for low in range(0, len(move), 32):
             word = np.int32(words[i, low // 32])
             part = move[low : low + 32]
-            if _single(move):
-                for b in range(len(part)):
-                    part[b] = most * number(_bit(word, np.int32(b)))  # type: ignore[call-arg]
-            else:
-                for b in range(len(part)):
-                    part[b] = most * number((word >> np.int32(b)) & np.int32(1))
+            for b in range(len(part)):
+                part[b] = most * number((word >> np.int32(b)) & np.int32(1))
     else:
         V = np.empty(len(move))
         for b in range(len(move)):
@@ -518,31 +465,7 @@ def _products(X: Any, theta: Any, out: Any) -> None:
     for k in range(4):
         for b in range(T):
             out[k, b] = 0.0
-    for j in range(0, D - 3, 4):
-        a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
-        b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
-        c0, c1, c2, c3 = X[2, j], X[2, j + 1], X[2, j + 2], X[2, j + 3]
-        d0, d1, d2, d3 = X[3, j], X[3, j + 1], X[3, j + 2], X[3, j + 3]
-        for b in range(T):
-            t0, t1, t2, t3 = theta[j, b], theta[j + 1, b], theta[j + 2, b], theta[j + 3, b]
-            o0 = out[0, b] + a0 * t0
-            o1 = out[1, b] + b0 * t0
-            o2 = out[2, b] + c0 * t0
-            o3 = out[3, b] + d0 * t0
-            o0 = o0 + a1 * t1
-            o1 = o1 + b1 * t1
-            o2 = o2 + c1 * t1
-            o3 = o3 + d1 * t1
-            o0 = o0 + a2 * t2
-            o1 = o1 + b2 * t2
-            o2 = o2 + c2 * t2
-            o3 = o3 + d2 * t2
-            out[0, b] = o0 + a3 * t3
-            out[1, b] = o1 + b3 * t3
-            out[2, b] = o2 + c3 * t3
-            out[3, b] = o3 + d3 * t3
-    if D % 4 == 2:
-        j = D - 2
+    for j in range(0, D - 1, 2):
         a0, a1, b0, b1 = X[0, j], X[0, j + 1], X[1, j], X[1, j + 1]
         c0, c1, d0, d1 = X[2, j], X[2, j + 1], X[3, j], X[3, j + 1]
         for b in range(T):
@@ -562,31 +485,7 @@ def _add_rows(X: Any, gain: Any, which: int, theta: Any) -> None:
     """Add to θ (D, columns) 4 rows times every other row of gain, one after the other; D is even."""
     D = theta.shape[0]
     T = _whole(theta)
-    for j in range(0, D - 3, 4):
-        a0, a1, a2, a3 = X[0, j], X[0, j + 1], X[0, j + 2], X[0, j + 3]
-        b0, b1, b2, b3 = X[1, j], X[1, j + 1], X[1, j + 2], X[1, j + 3]
-        c0, c1, c2, c3 = X[2, j], X[2, j + 1], X[2, j + 2], X[2, j + 3]
-        d0, d1, d2, d3 = X[3, j], X[3, j + 1], X[3, j + 2], X[3, j + 3]
-        for b in range(T):
-            g0, g1, g2, g3 = gain[which, b], gain[which + 2, b], gain[which + 4, b], gain[which + 6, b]
-            t0 = theta[j, b] + g0 * a0
-            t1 = theta[j + 1, b] + g0 * a1
-            t2 = theta[j + 2, b] + g0 * a2
-            t3 = theta[j + 3, b] + g0 * a3
-            t0 = t0 + g1 * b0
-            t1 = t1 + g1 * b1
-            t2 = t2 + g1 * b2
-            t3 = t3 + g1 * b3
-            t0 = t0 + g2 * c0
-            t1 = t1 + g2 * c1
-            t2 = t2 + g2 * c2
-            t3 = t3 + g2 * c3
-            theta[j, b] = t0 + g3 * d0
-            theta[j + 1, b] = t1 + g3 * d1
-            theta[j + 2, b] = t2 + g3 * d2
-            theta[j + 3, b] = t3 + g3 * d3
-    if D % 4 == 2:
-        j = D - 2
+    for j in range(0, D - 1, 2):
         a0, a1, b0, b1 = X[0, j], X[0, j + 1], X[1, j], X[1, j + 1]
         c0, c1, d0, d1 = X[2, j], X[2, j + 1], X[3, j], X[3, j + 1]
         for b in range(T):
@@ -631,7 +530,7 @@ def _room(like: Any, n_rows: int, n_columns: int) -> Any:
 
     Every row is aligned if the number of columns is a multiple of 8, or of 16 in single precision.
     """
-    line: int = _lanes(like)  # type: ignore[call-arg]
+    line = 64 // like.itemsize
     flat = np.zeros(n_rows * n_columns + line, dtype=like.dtype)
     skip = -(flat.ctypes.data // like.itemsize) % line
     return flat[skip : skip + n_rows * n_columns].reshape(n_rows, n_columns)
@@ -649,34 +548,6 @@ def _dot(a: Any, b: Any) -> float:
     for j in range(len(a) - len(a) % 4, len(a)):
         t0 += a[j] * b[j]
     return t0 + t1 + t2 + t3
-
-
-@compiled
-def _scores(x: Any, theta: Any, out: Any) -> None:
-    """Fill out (columns,) with xᵀθ: four features at a time, then two, then one, so that out is seldom read or written.
-
-    Products are added one after the other; see ``_products``.
-    """
-    D, T = theta.shape
-    for b in range(T):
-        out[b] = 0.0
-    for j in range(0, D - 3, 4):
-        x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
-        for b in range(T):
-            total = out[b] + x0 * theta[j, b]
-            total = total + x1 * theta[j + 1, b]
-            total = total + x2 * theta[j + 2, b]
-            out[b] = total + x3 * theta[j + 3, b]
-    if D % 4 >= 2:
-        j = D - D % 4
-        x0, x1 = x[j], x[j + 1]
-        for b in range(T):
-            total = out[b] + x0 * theta[j, b]
-            out[b] = total + x1 * theta[j + 1, b]
-    if D % 2 == 1:
-        x0 = x[D - 1]
-        for b in range(T):
-            out[b] += x0 * theta[D - 1, b]
 
 
 @compiled
@@ -735,31 +606,15 @@ def overshoot(faces: Faces, p: Any) -> None:
     active-set method of Goldfarb and Idnani solves each column: it starts from p itself, adds the slab that is violated
     most, and drops slabs that no longer push.
     """
-    _project(faces, p, False)
-
-
-@compiled
-def _nearest(faces: Faces, p: Any) -> None:
-    """Replace each column of p (r, columns) by the nearest point that lies in all slabs."""
-    _project(faces, p, True)
-
-
-@inlined
-def _project(faces: Faces, p: Any, nearest: bool) -> None:
-    """Replace each column of p by the nearest point that lies in all slabs, or subtract that point from it."""
     normals = faces.normals
     levels = faces.levels
     gram = faces.gram
     S, r = normals.shape
     if levels.max() == 0.0:
-        for j in range(r if nearest else 0):
-            p[j] = 0.0
         return
     if r == 1:
-        level = p.dtype.type(levels[0])
         for b in range(p.shape[1]):
-            near = min(max(p[0, b], -level), level)
-            p[0, b] = near if nearest else p[0, b] - near
+            p[0, b] -= min(max(p[0, b], -levels[0]), levels[0])
         return
     u = np.empty(r)
     q = np.empty(S)
@@ -833,7 +688,7 @@ def _project(faces: Faces, p: Any, nearest: bool) -> None:
             given = 0.0
             for i in range(n_active):
                 given += share[i] * sign[i] * normals[which[i], j]
-            p[j, b] = p[j, b] - given if nearest else given
+            p[j, b] = given
 
 
 @compiled
@@ -885,58 +740,34 @@ def dual_averaging(
     where the row number is a multiple of 4, regardless of where batches end: the rows of an incomplete block are
     ``waiting`` for the rest of it, with their ``gains``: for each of them, the multiples of it that w and U will gain.
     Returns the number of rows that wait after this batch.
-
-    Everything but U, normals, levels and gram may be in single precision. Then small numbers are not added to large
-    ones for long: U grows only at folds, and the last D rows of ``scalars`` hold what it has gained since; the row
-    before them holds the rounding error of a; and after a fold w lies in the slabs, and β has the rest.
     """
     check_codes(objective.loss, objective.law)
-    X = batch.X
-    y = batch.y
-    eta = batch.eta
-    stiff = batch.stiff
-    first_row = batch.first_row
-    loss = objective.loss
-    alpha = objective.alpha
-    law = objective.law
-    seed = objective.seed
+    X, y, eta, stiff, first_row = batch
+    loss, alpha, law, seed = objective
+    w, U, scalars, waiting, gains = state
     basis = faces.basis
-    w = state.w
-    U = state.U
-    scalars = state.scalars
-    waiting = state.waiting
-    gains = state.gains
     n, D = X.shape
     flat = faces.levels.max() == 0.0
-    single = _single(w)
     r = 0 if flat else len(basis)
     traced = first == 0 and len(record.scores) > 0
     wide = -(-D // 2) * 2
     width = _tile(last - first, TILE)
-    line: int = _lanes(w)  # type: ignore[call-arg]
-    block = np.zeros((BLOCK, wide), dtype=w.dtype)
-    pairs = np.empty((BLOCK, BLOCK), dtype=w.dtype)
-    basis_x = np.empty((BLOCK, r), dtype=w.dtype)
-    extra = len(scalars) - D - 1 if single else 0
-    recent = scalars[extra + 1 :]
+    block = np.zeros((BLOCK, wide))
+    pairs = np.empty((BLOCK, BLOCK))
+    basis_x = np.empty((BLOCK, r))
     begun = len(waiting)
     for low in range(first, last, width):
         T = min(width, last - low)
-        padded = -(-T // line) * line  # whole vectors; nothing reads the columns past T
+        padded = -(-T // 8) * 8  # whole vectors; nothing reads the columns past T
         w_ = _room(w, wide, padded)
         U_ = _room(w, wide, padded)
         s = _room(w, 3 + 4 * r, TILE).ravel()
         product = _room(w, BLOCK, padded)
         gain = _room(w, 2 * BLOCK, padded)
         move = _room(w, 1, padded)[0]
-        owed = _room(w, 1, padded)
         words = _words(law, padded)
         _copy(w[:, low : low + T], w_)
-        if single:
-            _copy(recent[:, low : low + T], U_)
-            _copy(scalars[extra : extra + 1, low : low + T], owed)
-        else:
-            _copy(U[:, low : low + T], U_)
+        _copy(U[:, low : low + T], U_)
         _copy(gains[:, low : low + T], gain)
         _take(waiting, basis, flat, block, 0)
         _unpack(scalars[: 2 + 3 * r, low : low + T], s)
@@ -964,10 +795,7 @@ def dual_averaging(
                 for before in range(k):
                     for b in range(padded):
                         product[k, b] += gain[2 * before, b] * pairs[before, k]
-                if single:
-                    _enter_single(s, owed[0], k, basis_x, faces, alpha, product, move)
-                else:
-                    _enter(s, k, basis_x, faces, alpha, product, move)
+                _enter(s, k, basis_x, faces, alpha, product, move)
                 if traced and low == 0:
                     record.scores[i] = s[_SCORE]
                 if strong:
@@ -981,16 +809,9 @@ def dual_averaging(
             if traced and low == 0 and (first_row + i) % STRIDE == 0:
                 _leave_sum(basis[:r], w_, U_, s, record.start, first_row + i, record.sums[_point(first_row, i)])
             if (first_row + i) % FOLD == 0:
-                if single:
-                    _fold_single(faces, w_[:D], U_[:D], s, padded, U[:, low : low + T])
-                else:
-                    _fold(basis[:r], w_[:D], U_[:D], *_views(s, r), 0, padded)
+                _fold(basis[:r], w_[:D], U_[:D], *_views(s, r), 0, padded)
         _copy(w_, w[:, low : low + T])
-        if single:
-            _copy(U_, recent[:, low : low + T])
-            _copy(owed, scalars[extra : extra + 1, low : low + T])
-        else:
-            _copy(U_, U[:, low : low + T])
+        _copy(U_, U[:, low : low + T])
         _copy(gain, gains[:, low : low + T])
         _pack(s, scalars[: 2 + 3 * r, low : low + T])
     return begun
@@ -1019,32 +840,16 @@ def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int) -> None:
 @inlined
 def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
     """Fill pairs (4, 4), above its diagonal, and basis_x (4, r) with the products of rows with rows and with Q."""
-    p01 = p02 = p03 = p12 = p13 = p23 = block.dtype.type(0.0)
+    pairs[:] = 0.0
+    basis_x[:] = 0.0
     for j in range(block.shape[1]):
-        x0, x1, x2, x3 = block[0, j], block[1, j], block[2, j], block[3, j]
-        p01 += x0 * x1
-        p02 += x0 * x2
-        p03 += x0 * x3
-        p12 += x1 * x2
-        p13 += x1 * x3
-        p23 += x2 * x3
-    pairs[0, 1] = p01
-    pairs[0, 2] = p02
-    pairs[0, 3] = p03
-    pairs[1, 2] = p12
-    pairs[1, 3] = p13
-    pairs[2, 3] = p23
-    for f in range(basis_x.shape[1]):
-        p0 = p1 = p2 = p3 = block.dtype.type(0.0)
-        for j in range(basis.shape[1]):
-            p0 += block[0, j] * basis[f, j]
-            p1 += block[1, j] * basis[f, j]
-            p2 += block[2, j] * basis[f, j]
-            p3 += block[3, j] * basis[f, j]
-        basis_x[0, f] = p0
-        basis_x[1, f] = p1
-        basis_x[2, f] = p2
-        basis_x[3, f] = p3
+        for k in range(BLOCK):
+            for other in range(k + 1, BLOCK):
+                pairs[k, other] += block[k, j] * block[other, j]
+    for j in range(basis.shape[1]):
+        for k in range(BLOCK):
+            for f in range(basis_x.shape[1]):
+                basis_x[k, f] += block[k, j] * basis[f, j]
 
 
 @compiled
@@ -1106,35 +911,35 @@ _OVER = 3 * TILE
 
 
 @compiled
+def _views(s: Any, r: int) -> tuple[Any, Any, Any, Any, Any]:
+    """The numbers a, A (columns,) and β, t, C (r, columns) of a tile."""
+    faces = s[_FACES:].reshape(r, 4, TILE)
+    return s[:TILE], s[_SUM : _SUM + TILE], faces[:, 0], faces[:, 1], faces[:, 2]
+
+
+@compiled
 def _unpack(scalars: Any, s: Any) -> None:
     """Copy scalars (2 + 3r, columns) to s; the remaining columns of s get a = 1."""
-    T = scalars.shape[1]
     r = len(scalars) // 3
-    for b in range(TILE):
-        s[b] = 1.0
-    for b in range(T):
-        s[b] = scalars[0, b]
-        s[_SUM + b] = scalars[1, b]
-        for f in range(r):
-            face = _FACES + f * _FACE + b
-            s[face] = scalars[2 + f, b]
-            s[face + _DOT] = scalars[2 + r + f, b]
-            s[face + _GIVEN] = scalars[2 + 2 * r + f, b]
+    a, A, beta, t, C = _views(s, r)
+    a[:] = 1.0
+    a[: scalars.shape[1]] = scalars[0]
+    A[: scalars.shape[1]] = scalars[1]
+    _copy(scalars[2 : 2 + r], beta)
+    _copy(scalars[2 + r : 2 + 2 * r], t)
+    _copy(scalars[2 + 2 * r :], C)
 
 
 @compiled
 def _pack(s: Any, scalars: Any) -> None:
     """Copy s back to scalars (2 + 3r, columns)."""
-    T = scalars.shape[1]
     r = len(scalars) // 3
-    for b in range(T):
-        scalars[0, b] = s[b]
-        scalars[1, b] = s[_SUM + b]
-        for f in range(r):
-            face = _FACES + f * _FACE + b
-            scalars[2 + f, b] = s[face]
-            scalars[2 + r + f, b] = s[face + _DOT]
-            scalars[2 + 2 * r + f, b] = s[face + _GIVEN]
+    a, A, beta, t, C = _views(s, r)
+    scalars[0] = a[: scalars.shape[1]]
+    scalars[1] = A[: scalars.shape[1]]
+    _copy(beta, scalars[2 : 2 + r])
+    _copy(t, scalars[2 + r : 2 + 2 * r])
+    _copy(C, scalars[2 + 2 * r :])
 
 
 @inlined
@@ -1168,59 +973,15 @@ def _enter(s: Any, k: int, basis_x: Any, faces: Faces, alpha: float, product: An
 
 
 @inlined
-def _enter_single(
-    s: Any, owed: Any, k: int, basis_x: Any, faces: Faces, alpha: float, product: Any, move: Any
-) -> None:  # fmt: skip
-    """Do the same in single precision: compute β - c without β, which may be large; keep the rounding error of a."""
-    T = len(move)
-    r = basis_x.shape[1]
-    for f in range(r):
-        face = _FACES + f * _FACE
-        for b in range(T):
-            s[face + _OVER + b] = s[b] * s[face + _DOT + b] + s[face + b]
-    if r > 0:
-        _nearest(faces, s[_FACES:].reshape(r, 4, TILE)[:, 3, :T])
-    for f in range(r):
-        face = _FACES + f * _FACE
-        for b in range(T):
-            s[face + _OVER + b] -= s[b] * s[face + _DOT + b]
-    for b in range(T):
-        a = s[b]
-        A = s[_SUM + b]
-        s[_SCORE + b] = a * product[k, b]
-        s[_SUM + b] = A + a
-        due = move[b] * alpha * a + owed[b]
-        left = a - due
-        s[b] = left
-        owed[b] = due - (a - left)
-    for f in range(r):
-        face = _FACES + f * _FACE
-        x = basis_x[k, f]
-        for b in range(T):
-            rest = s[face + _OVER + b]
-            s[_SCORE + b] += rest * x
-            s[face + _GIVEN + b] += rest
-            s[face + b] -= move[b] * alpha * rest
-
-
-@inlined
 def _leave(s: Any, k: int, basis_x: Any, y: float, loss: int, move: Any, gain: Any) -> None:
     """Fill rows 2k and 2k + 1 of gain with the multiples of row k that w and U gain."""
     T = len(move)
-    number = s.dtype.type
-    sign = number(y)
-    one = number(1.0)
-    two = number(2.0)
     if loss == LOG_LOSS:  # one division for the slope of the loss and for 1 / a
-        if _single(s):
-            for b in range(T):
-                s[_SCORE + b] = sign * move[b] / ((one + exponential_single(sign * s[_SCORE + b])) * s[b])
-        else:
-            for b in range(T):
-                s[_SCORE + b] = sign * move[b] / ((one + exponential(sign * s[_SCORE + b])) * s[b])
+        for b in range(T):
+            s[_SCORE + b] = y * move[b] / ((1.0 + exponential(y * s[_SCORE + b])) * s[b])
     elif loss == SQUARED_ERROR:
         for b in range(T):
-            s[_SCORE + b] = two * (sign - s[_SCORE + b]) * move[b] / s[b]
+            s[_SCORE + b] = 2.0 * (y - s[_SCORE + b]) * move[b] / s[b]
     for b in range(T):
         g = s[_SCORE + b]
         A = s[_SUM + b]
@@ -1250,57 +1011,10 @@ def _point(first_row: int, n: int) -> int:
 
 
 @compiled
-def _views(s: Any, r: int) -> tuple[Any, Any, Any, Any, Any]:
-    """The numbers a, A (columns,) and β, t, C (r, columns) of a tile."""
-    faces = s[_FACES:].reshape(r, 4, TILE)
-    return s[:TILE], s[_SUM : _SUM + TILE], faces[:, 0], faces[:, 1], faces[:, 2]
-
-
-@compiled
-def _fold_single(faces: Faces, w: Any, recent: Any, s: Any, T: int, U: Any) -> None:
-    """Fold in single precision: w ends in the slabs, β gets what lies outside of them, U gets its recent gains."""
-    basis = faces.basis
-    flat = faces.levels.max() == 0.0
-    r = 0 if flat else len(basis)
-    a, A, beta, t, C = _views(s, r)
-    over = s[_FACES:].reshape(r, 4, TILE)[:, 3]
-    rest = np.empty((r, T), dtype=w.dtype)
-    for f in range(r):
-        for b in range(T):
-            over[f, b] = a[b] * t[f, b] + beta[f, b]
-            rest[f, b] = over[f, b]
-    if r > 0:
-        _nearest(faces, rest)
-    for f in range(r):
-        for b in range(T):
-            over[f, b] -= rest[f, b]
-            beta[f, b] = rest[f, b] - a[b] * t[f, b]
-    _fold(basis[:r], w, recent, a, A, beta, t, C, 0, T)
-    for f in range(r):
-        for b in range(T):
-            beta[f, b] = over[f, b]
-    out = np.empty(T)
-    for f in range(len(basis) if flat else 0):
-        out[:] = 0.0
-        for j in range(len(w)):
-            for b in range(T):
-                out[b] += np.float64(basis[f, j]) * w[j, b]
-        for j in range(len(w)):
-            for b in range(T):
-                w[j, b] -= out[b] * basis[f, j]
-    for j in range(len(w)):
-        for b in range(U.shape[1]):
-            U[j, b] += recent[j, b]
-        for b in range(T):
-            recent[j, b] = 0.0
-
-
-@compiled
 def _fold_where_small(basis: Any, w: Any, U: Any, s: Any, T: int) -> None:
     """Fold the columns whose a is nearly 0."""
-    small = 0.25 if _single(w) else 1e-3  # if w and U are large and their difference is small, digits are lost
     for b in range(T):
-        if abs(s[b]) < small:
+        if abs(s[b]) < 1e-3:
             _fold(basis, w, U, *_views(s, len(basis)), b, b + 1)
 
 
@@ -1357,527 +1071,179 @@ def _add_sparse(where: Any, x: Any, gain: Any, weighted: Any, w: Any, U: Any) ->
 
 @compiled
 def penalised_sgd(
-    batch: Batch, objective: Objective, record: Record, rows: Any, weights: Any, pulls: Any, contrasts: Any,
-    sharpness: float, penalty: float, robust: bool, first: int, last: int, theta: Any, total: Any,
-) -> None:  # fmt: skip
-    """Carry columns first … last - 1 of the iterates θ and their sums through all rows, in place.
+    batch: Batch, objective: Objective, kinks: Kinks, record: Record, first: int, last: int, theta: Any, total: Any
+) -> None:
+    """Move columns first … last - 1 of the iterates θ and their sums over all rows of a batch, in place.
 
-    The penalty is made of L kinked functions, f(θ) = Σᵢ wᵢ min(0, rᵢᵀθ). The gradient of each is the sum of the
-    ``pulls`` of the rows of D' that are on the wrong side at the ``point`` where the penalty is judged, so only the
-    *signs* of the rows' scores matter, and a row's sign cannot change while
-    the point moves by less than |score| / ‖row‖, its distance. Each column measures all rows at its ``centre`` and
-    keeps a list of those nearer than its ``reach``; within that reach only they are measured, and only when the point
-    has moved from the last ``anchor`` by more than its ``clearance``, the least distance there. The pulls lie on a
-    grid (criteria.on_grid): adding and removing them is exact, and the bits are those of a fresh evaluation at every
-    row. Where kinks are rounded (``sharpness`` above 0) every row is measured at every step.
-
-    With ``contrasts`` the terms of the penalty are contrasts of soft rates, whose numerators and denominators the
-    functions are; without, the functions themselves.
-
-    Column 0 fills the ``record``, as in dual_averaging.
+    Every row of D' is measured at every step, at the ``point`` where the penalty is judged: the running average in the
+    robust form, otherwise θ. The terms of the penalty are the kinked functions ``f``, or contrasts of soft rates, whose
+    numerators and denominators they are. Column 0 fills the ``record``, as in ``dual_averaging``.
     """
     check_codes(objective.loss, objective.law)
-    X, y, eta, stiff, first_row = batch
-    loss, alpha, law, seed = objective
-    start, met, sums = record
-    (L, m, D), traced = pulls.shape, first == 0 and len(met) > 0
-    J, soft, smooth = (len(contrasts) if len(contrasts) > 0 else L), len(contrasts) > 0, sharpness > 0.0
-    every, across, inverse_lengths = np.arange(m), np.zeros((D, -(-m // NEAR) * NEAR)), np.empty(m)
-    _transpose(rows, across)
-    for r in range(m):
-        inverse_lengths[r] = 1.0 / np.sqrt(_dot(rows[r], rows[r]))
-    n, width = len(X), _tile(last - first, TILE)
+    n, D = batch.X.shape
+    wide = kinks.rows.shape[1]
+    L = len(kinks.weights)
+    soft = len(kinks.contrasts) > 0
+    J = len(kinks.contrasts) if soft else L
+    width = _tile(last - first, TILE)
     for low in range(first, last, width):
         T = min(width, last - low)
         padded = -(-T // 8) * 8  # as in dual_averaging
-        theta_, total_, point, anchor = (
-            _room(theta, D, padded),
-            _room(theta, D, padded),
-            _room(theta, D, padded),
-            _room(theta, D, padded),
-        )
+        traced = low == 0 and len(record.scores) > 0
+        theta_ = _room(theta, wide, padded)
+        total_ = _room(theta, wide, padded)
+        point = _room(theta, wide, padded)
+        f = _room(theta, L, padded)
+        slopes = _room(theta, L * wide, padded).reshape(L, wide, padded)
+        value = _room(theta, J, padded) if soft else f
+        gradient = _room(theta, J * wide, padded).reshape(J, wide, padded) if soft else slopes
+        score = np.empty(padded)
+        slope = np.empty(padded)
+        move = np.empty(padded)
+        stiff = np.empty(padded)
+        words = _words(objective.law, padded)
         _copy(theta[:, low : low + T], theta_)
         _copy(total[:, low : low + T], total_)
-        source = total_ if robust else theta_  # the point where the penalty is judged is (head start + source) share
-        slopes, f, wrong = np.zeros((L, D, padded)), np.empty((L, padded)), np.zeros((T, m), dtype=np.int8)
-        gradient, offset = np.zeros((J, D, padded)) if soft else slopes, np.zeros((J, padded))
-        clearance, centre, reach = -np.ones(T), np.empty((T, D)), -np.ones(T)
-        near, n_near = np.zeros((T, NEAR), dtype=np.int64), np.zeros(T, dtype=np.int64)
-        near_across, near_inverse = np.zeros((T, D, NEAR)), np.zeros((T, NEAR))
-        at, scores = np.empty(D), np.empty(across.shape[1])
-        score, slope, shrink, square = np.empty(padded), np.empty(padded), np.empty(padded), np.empty(padded)
-        words, v = _words(law, padded), np.empty(padded)
-        pull, matrix = np.empty((J, padded)), np.empty((J, J, padded))
         for i in range(n):
-            x, step = X[i], eta[i]
+            x = batch.X[i]
+            k = batch.first_row + i
             if i % DRAWN == 0:
-                draw_words(law, seed, first_row + i, low, words)
-            draw_moves(law, 1.0, 0.0, words, i % DRAWN, low == 0, v)
-            head = HEAD_START if robust else 0.0
-            share = 1.0 / (HEAD_START + first_row + i) if robust else 1.0
-            if i == 0 or not robust or soft or smooth:
-                _average(source, start, head, share, point)
-            if i == 0 or not robust:  # otherwise the last sweep has left both
-                _distances(point, anchor, square)
-                _scores(x, theta_, score)
-            if smooth:
-                _measure_smooth(point, across, weights, pulls, sharpness, scores, f, slopes)
-            for b in range(0 if smooth else T):
-                if not square[b] <= clearance[b]:
-                    size, moved = _arrive(b, source, start, head, share, centre, anchor, at)
-                    if moved < reach[b]:
-                        least = _settle(
-                            b, n_near[b], at, near[b], near_across[b], near_inverse[b], pulls, slopes, wrong, scores
-                        )
-                    else:
-                        least = _settle(b, m, at, every, across, inverse_lengths, pulls, slopes, wrong, scores)
-                        guess = min(1.25 * reach[b], 1e300) if reach[b] > 0.0 else 1.0
-                        n_near[b], reach[b] = _list_near(
-                            scores, across, inverse_lengths, guess, near[b], near_across[b], near_inverse[b]
-                        )
-                        moved = 0.0
-                        for j in range(D):
-                            centre[b, j] = at[j]
-                    certain = min(least, reach[b] - moved) * (1.0 - 1e-9) - 1e-12 * size  # for rounding
-                    clearance[b] = certain * certain if certain > 0.0 else -1.0
-            if soft and not smooth:
-                _clear(f)
-                _add_products(slopes, point, f)
+                draw_words(objective.law, objective.seed, k, low, words)
+            draw_moves(objective.law, batch.eta[i], batch.stiff[i], words, i % DRAWN, low == 0, move)
+            draw_moves(objective.law, 2.0 * kinks.strength * batch.eta[i], 0.0, words, i % DRAWN, low == 0, stiff)
+            share = 1.0 / (HEAD_START + k)
+            score[:] = 0.0
+            for j in range(D):
+                head = HEAD_START * record.start[j]
+                for b in range(padded):
+                    average = (head + total_[j, b]) * share
+                    point[j, b] = average if kinks.robust else theta_[j, b]
+                    score[b] += x[j] * theta_[j, b]
+            _measure(kinks, point, f, slopes)
             if soft:
-                _contrast(contrasts, f, slopes, offset, gradient)
-            elif smooth:
-                _copy(f, offset)
-            if soft or smooth:
-                _at_origin(gradient, point, offset, pull)
-            if not robust:
-                _pull(theta_, gradient, gradient, offset, 2.0 * penalty * step, v, False, matrix, pull)
-            if traced and low == 0:
-                met[i] = score[0]
-            _derivatives(loss, y[i], score, slope)
-            _pace(step, v, stiff[i], alpha, slope, shrink)
-            if robust and J == 1:
-                _descend(theta_, shrink, slope, x, gradient, offset, 2.0 * penalty * step, v, matrix, pull)
-            else:
-                for j in range(D):
-                    for b in range(padded):
-                        theta_[j, b] = shrink[b] * theta_[j, b] - slope[b] * x[j]
-                if robust:
-                    _pull(theta_, gradient, gradient, offset, 2.0 * penalty * step, v, True, matrix, pull)
-            for term in range(J - 1):
-                for j in range(D):
+                _contrast(kinks.contrasts, f, slopes, value, gradient)
+            if traced:
+                record.scores[i] = score[0]
+            _derivatives(objective.loss, batch.y[i], score, slope)
+            for b in range(padded):
+                slope[b] *= move[b]
+                move[b] *= objective.alpha
+            for j in range(D):
+                for b in range(padded):
+                    theta_[j, b] -= move[b] * theta_[j, b]
+                for b in range(padded):
+                    theta_[j, b] -= slope[b] * x[j]
+            pull = _pull(theta_, point, value, gradient, stiff, kinks.robust)
+            for j in range(D):
+                for term in range(J):
                     for b in range(padded):
                         theta_[j, b] -= pull[term, b] * gradient[term, j, b]
-            share = 1.0 / (HEAD_START + first_row + i + 1)
-            _close(theta_, total_, gradient, J - 1, pull, start, share, anchor, X[min(i + 1, n - 1)], square, score)
-            if traced and low == 0 and (first_row + i + 1) % STRIDE == 0:
+                for b in range(padded):
+                    total_[j, b] += theta_[j, b]
+            if traced and (k + 1) % STRIDE == 0:
+                at = _point(batch.first_row, i + 1)
                 for j in range(D):
-                    sums[_point(first_row, i + 1), j] = total_[j, 0] - (first_row + i + 1) * start[j]
+                    record.sums[at, j] = total_[j, 0] - (k + 1) * record.start[j]
         _copy(theta_, theta[:, low : low + T])
         _copy(total_, total[:, low : low + T])
 
 
-@inlined
-def _descend(
-    theta: Any, shrink: Any, slope: Any, x: Any, gradient: Any, offset: Any, strength: float, v: Any, matrix: Any,
-    pull: Any,
-) -> None:  # fmt: skip
-    """θ ← shrink θ - slope x and, in the same sweep, the products for the implicit pull of a penalty of one term."""
-    D, T = theta.shape
-    for b in range(T):
-        pull[0, b], matrix[0, 0, b] = offset[0, b], 0.0
-    for j in range(0, D - 1, 2):
-        x0, x1 = x[j], x[j + 1]
-        for b in range(T):
-            g0, g1, dot, square = gradient[0, j, b], gradient[0, j + 1, b], pull[0, b], matrix[0, 0, b]
-            t0, t1 = shrink[b] * theta[j, b], shrink[b] * theta[j + 1, b]
-            t0 = t0 - slope[b] * x0
-            t1 = t1 - slope[b] * x1
-            dot = dot + g0 * t0
-            square = square + g0 * g0
-            theta[j, b] = t0
-            theta[j + 1, b] = t1
-            pull[0, b] = dot + g1 * t1
-            matrix[0, 0, b] = square + g1 * g1
-    for j in range(D - D % 2, D):
-        for b in range(T):
-            t0 = shrink[b] * theta[j, b]
-            theta[j, b] = t0 - slope[b] * x[j]
-        _add_dots(gradient, 0, theta, j, pull[0])
-        _add_dots(gradient, 0, gradient[0], j, matrix[0, 0])
-    for b in range(T):
-        stiff = strength * v[b]
-        pull[0, b] = stiff * pull[0, b] / (1.0 + stiff * matrix[0, 0, b])
-
-
-@inlined
-def _close(
-    theta: Any, total: Any, gradient: Any, term: int, pull: Any, start: Any, share: float, anchor: Any, following: Any,
-    square: Any, score: Any,
-) -> None:  # fmt: skip
-    """Take the last term's pull off θ, and add θ to the sum; leave what the next row asks first in the same sweep.
-
-    That is the squared distance of the average from the anchor, and the score, to the bit as ``_scores`` gives it.
-    """
-    D, T = theta.shape
-    for b in range(T):
-        square[b], score[b] = 0.0, 0.0
-    for j in range(0, D - 1, 2):
-        h0, h1, x0, x1 = HEAD_START * start[j], HEAD_START * start[j + 1], following[j], following[j + 1]
-        for b in range(T):
-            t0 = theta[j, b] - pull[term, b] * gradient[term, j, b]
-            t1 = theta[j + 1, b] - pull[term, b] * gradient[term, j + 1, b]
-            s0, s1 = total[j, b] + t0, total[j + 1, b] + t1
-            d0, d1 = (h0 + s0) * share - anchor[j, b], (h1 + s1) * share - anchor[j + 1, b]
-            far, product = square[b] + d0 * d0, score[b] + x0 * t0
-            theta[j, b], theta[j + 1, b] = t0, t1
-            total[j, b], total[j + 1, b] = s0, s1
-            square[b], score[b] = far + d1 * d1, product + x1 * t1
-    for j in range(D - D % 2, D):
-        head = HEAD_START * start[j]
-        for b in range(T):
-            t0 = theta[j, b] - pull[term, b] * gradient[term, j, b]
-            s0 = total[j, b] + t0
-            square[b] += ((head + s0) * share - anchor[j, b]) ** 2
-            score[b] += following[j] * t0
-            theta[j, b], total[j, b] = t0, s0
-
-
 @compiled
-def penalised_sgd_sparse(
-    batch: SparseBatch, objective: Objective, row_starts: Any, row_numbers: Any, row_values: Any, at_start: Any,
-    weights: Any, gram: Any, grid: Any, contrasts: Any, sharpness: float, penalty: float, robust: bool, first: int,
-    last: int, w: Any, U: Any, scalars: Any, zeta: Any, Z: Any, mu: Any, S: Any,
-) -> None:  # fmt: skip
-    """Do the same for sparse rows: only their features are touched, and numbers that belong to the m rows of D'.
-
-    The penalty moves θ in the span of the rows R of D' alone, so θ is kept as two parts, and what the penalty must know
-    of it is kept with them:
-
-        iterate  θ = a w + Rᵀζ         μ = R θ      a row changes w by a multiple of x, the penalty changes ζ
-        sum    Σ θ = A w + U + RᵀZ     S = R Σθ
-
-    A gradient of the penalty is Rᵀγ; its product with θ is γᵀμ, and it moves μ by RRᵀγ, which is added up, on a
-    ``grid`` (L, m), from the rows of the ``gram`` matrix (m, m) that belong to rows on the wrong side. D' is given by
-    columns: for each feature, the numbers of the rows that have it and their values; ``at_start`` is R times the start.
-    """
-    check_codes(objective.loss, objective.law)
-    starts, features, values, y, eta, stiff, first_row = batch
-    loss, alpha, law, seed = objective
-    L, m = weights.shape
-    J, soft, smooth = (len(contrasts) if len(contrasts) > 0 else L), len(contrasts) > 0, sharpness > 0.0
-    width = _tile(last - first, PENALTY_TILE)
-    for low in range(first, last, width):
-        T = min(width, last - low)
-        w_, U_, s_ = w[:, low : low + T], U[:, low : low + T], scalars[:, low : low + T]
-        a, A, no_slab, none = s_[0], s_[1], np.empty((0, len(w))), np.empty((0, T))
-        zeta_, Z_, mu_, S_ = np.empty((m, T)), np.empty((m, T)), np.empty((m, T)), np.empty((m, T))
-        zeta_[:], Z_[:], mu_[:], S_[:] = (
-            zeta[:, low : low + T], Z[:, low : low + T], mu[:, low : low + T], S[:, low : low + T],
-        )  # fmt: skip
-        nu, side, f = np.empty((m, T)), np.zeros((m, T)), np.empty((L, T))
-        parts, moved = np.empty((L, m, T)), np.zeros((L, m, T))
-        gamma, far = (np.empty((J, m, T)), np.empty((J, m, T))) if soft else (parts, moved)
-        score, slope, shrink = np.empty(T), np.empty(T), np.empty(T)
-        words, v = _words(law, T), np.empty(-(-T // 4) * 4)
-        offset, pull, matrix = np.empty((J, T)), np.empty((J, T)), np.empty((J, J, T))
-        weighted, rows_x = np.empty(T), np.empty(m)
-        for i in range(len(y)):
-            where, x, step = features[starts[i] : starts[i + 1]], values[starts[i] : starts[i + 1]], eta[i]
-            if i % DRAWN == 0:
-                draw_words(law, seed, first_row + i, low, words)
-            draw_moves(law, 1.0, 0.0, words, i % DRAWN, low == 0, v)
-            rows_x[:] = 0.0
-            for j in range(len(x)):
-                for e in range(row_starts[where[j]], row_starts[where[j] + 1]):
-                    rows_x[row_numbers[e]] += row_values[e] * x[j]
-            if robust:
-                _average(S_, at_start, HEAD_START, 1.0 / (HEAD_START + first_row + i), nu)
-            else:
-                nu[:] = mu_
-            _take_sides(nu, sharpness, weights, gram, grid, side, moved)
-            for term in range(L):
-                f[term] = 0.0
-                for r in range(m):
-                    for b in range(T):
-                        parts[term, r, b] = weights[term, r] * side[r, b]
-                        if smooth:
-                            f[term, b] += weights[term, r] * _rounded(nu[r, b], sharpness)
-                        else:
-                            f[term, b] += parts[term, r, b] * nu[r, b]
-            if soft:
-                _contrast(contrasts, f, moved, offset, far)
-                _contrast(contrasts, f, parts, offset, gamma)
-            else:
-                offset[:] = f
-            _at_origin(gamma, nu, offset, pull)
-            if not robust:
-                _pull(mu_, gamma, far, offset, 2.0 * penalty * step, v, False, matrix, pull)
-            _scores_sparse(where, x, w_, score)
-            for b in range(T):
-                score[b] *= a[b]
-            for r in range(m):
-                for b in range(T):
-                    score[b] += rows_x[r] * zeta_[r, b]
-            _derivatives(loss, y[i], score, slope)
-            _pace(step, v, stiff[i], alpha, slope, shrink)
-            for b in range(T):
-                a[b] *= shrink[b]
-                if abs(a[b]) < 1e-3:
-                    _fold(no_slab, w_, U_, a, A, none, none, none, b, b + 1)
-            for r in range(m):
-                for b in range(T):
-                    zeta_[r, b] *= shrink[b]
-                    mu_[r, b] = shrink[b] * mu_[r, b] - slope[b] * rows_x[r]
-            for b in range(T):
-                slope[b] /= -a[b]
-                weighted[b] = -(A[b] * slope[b])
-                A[b] += a[b]
-            _add_sparse(where, x, slope, weighted, w_, U_)
-            if robust:
-                _pull(mu_, gamma, far, offset, 2.0 * penalty * step, v, True, matrix, pull)
-            for term in range(J):
-                for r in range(m):
-                    for b in range(T):
-                        zeta_[r, b] -= pull[term, b] * gamma[term, r, b]
-                        mu_[r, b] -= pull[term, b] * far[term, r, b]
-            for r in range(m):
-                for b in range(T):
-                    Z_[r, b] += zeta_[r, b]
-                    S_[r, b] += mu_[r, b]
-        zeta[:, low : low + T], Z[:, low : low + T], mu[:, low : low + T], S[:, low : low + T] = zeta_, Z_, mu_, S_
-
-
-@compiled
-def _take_sides(nu: Any, sharpness: float, weights: Any, gram: Any, grid: Any, side: Any, moved: Any) -> None:
-    """Bring side (m, columns) up to the scores ν, and moved (L, m, columns) with it: RRᵀ times weights times side."""
-    (L, m), T = weights.shape, nu.shape[1]
-    if sharpness > 0.0:
-        for r in range(m):
-            for b in range(T):
-                side[r, b] = 1.0 / (1.0 + exponential(sharpness * nu[r, b]))
-        moved[:] = 0.0
+def _measure(kinks: Kinks, point: Any, f: Any, slopes: Any) -> None:
+    """Fill f (L, columns) and slopes (L, D, columns) with the kinked functions at a point and their gradients."""
+    L, T = f.shape
+    score = _room(point, BLOCK, T)
+    side = _room(point, BLOCK, T)
+    gain = _room(point, 2 * BLOCK, T)
+    _clear(f)
+    for term in range(L):
+        _clear(slopes[term])
+    for low in range(0, len(kinks.rows), BLOCK):
+        block = kinks.rows[low : low + BLOCK]
+        _products(block, point, score)
+        for k in range(BLOCK):
+            _kink(kinks.sharpness, score[k], side[k])
         for term in range(L):
-            for other in range(m):
-                for r in range(m):
-                    pull = weights[term, r] * gram[r, other]
-                    if pull != 0.0:
-                        for b in range(T):
-                            moved[term, other, b] += side[r, b] * pull
-        return
-    for r in range(m):
-        for b in range(T):
-            now = 1.0 if nu[r, b] < 0.0 else 0.0
-            if now != side[r, b]:
-                for term in range(L):
-                    for other in range(m):
-                        pull = np.rint(weights[term, r] * gram[r, other] / grid[term, other]) * grid[term, other]
-                        moved[term, other, b] += (now - side[r, b]) * pull
-                side[r, b] = now
+            for k in range(BLOCK):
+                weight = kinks.weights[term, low + k]
+                for b in range(T):
+                    f[term, b] += weight * score[k, b]
+                for b in range(T):
+                    gain[2 * k, b] = weight * side[k, b]
+            _add_rows(block, gain, 0, slopes[term])
 
 
 @compiled
-def _pace(step: float, v: Any, damp: float, alpha: float, slope: Any, shrink: Any) -> None:
-    """Turn slopes of the loss into the multiples of x that θ loses; fill shrink with the share the ridge leaves."""
-    for b in range(len(slope)):
-        move = step * v[b] / (1.0 + damp * (step * v[b]))
-        shrink[b] = 1.0 - move * alpha
-        slope[b] *= move
-
-
-@compiled
-def _rounded(score: float, sharpness: float) -> float:
-    """min(0, score) with its kink rounded."""
-    scaled = sharpness * score
-    return float((min(scaled, 0.0) - np.log1p(exponential(-abs(scaled)))) / sharpness)
-
-
-@compiled
-def _at_origin(gradient: Any, point: Any, value: Any, scratch: Any) -> None:
-    """Turn values at a point (J, columns) into those that, to first order, the terms have at 0."""
-    _clear(scratch)
-    _add_products(gradient, point, scratch)
-    for term in range(len(value)):
-        for b in range(value.shape[1]):
-            value[term, b] -= scratch[term, b]
-
-
-@compiled
-def _average(source: Any, start: Any, head: float, share: float, point: Any) -> None:
-    """Fill point (D, columns) with (head start + source) share: the average of the start and of the iterates so far."""
-    D, T = source.shape
-    for j in range(D):
-        first = head * start[j]
-        for b in range(T):
-            point[j, b] = (first + source[j, b]) * share
-
-
-@compiled
-def _distances(point: Any, anchor: Any, square: Any) -> None:
-    """Fill square (columns,) with squared distances."""
-    D, T = point.shape
-    for b in range(T):
-        square[b] = 0.0
-    for j in range(D):
-        for b in range(T):
-            square[b] += (point[j, b] - anchor[j, b]) ** 2
-
-
-@inlined
-def _arrive(
-    b: int, source: Any, start: Any, head: float, share: float, centre: Any, anchor: Any, at: Any
-) -> tuple[float, float]:
-    """Make the point of column b its anchor, and ``at``; return the sum of sizes, and the distance from the centre."""
-    size = square = 0.0
-    for j in range(len(at)):
-        at[j] = anchor[j, b] = (head * start[j] + source[j, b]) * share
-        size += abs(at[j])
-        square += (at[j] - centre[b, j]) ** 2
-    return size, np.sqrt(square)
-
-
-@inlined
-def _settle(
-    b: int, n: int, at: Any, which: Any, across: Any, inverse_lengths: Any, pulls: Any, slopes: Any, wrong: Any,
-    scores: Any,
-) -> float:  # fmt: skip
-    """Measure n rows of D' for column b, and add or remove the pulls of those that changed sides.
-
-    ``across`` (D, at least n) and ``inverse_lengths`` belong to the rows ``which``. Returns the least distance.
-    """
-    _scores(at, across, scores)
-    least = np.int64(0x7FF0000000000000)  # the bits of infinity; positive doubles are in the order of their bits
-    for r in range(n):
-        distance = abs(scores[r]) * inverse_lengths[r]
-        least = min(least, _bits_of_double(distance))  # type: ignore[call-arg]
-    for r in range(n):
-        row, side = which[r], np.int64(scores[r] < 0.0)
-        if side != wrong[b, row]:
-            for term in range(len(pulls)):
-                for j in range(len(at)):
-                    slopes[term, j, b] += (side - wrong[b, row]) * pulls[term, row, j]
-            wrong[b, row] = side
-    return _double_of_bits(least)  # type: ignore[call-arg]
-
-
-@compiled
-def _list_near(
-    scores: Any, across: Any, inverse_lengths: Any, reach: float, near: Any, near_across: Any, near_inverse: Any
-) -> tuple[int, float]:
-    """List the rows of D' nearer than ``reach``, shortened until there are at most NEAR; return their number and it."""
-    m, n = len(inverse_lengths), NEAR + 1
-    while n > NEAR:
-        n = 0
-        for r in range(m):
-            n += int(abs(scores[r]) * inverse_lengths[r] < reach)
-        if n > NEAR:
-            reach = 0.0 if reach < 1e-12 else reach * (0.7 if n < 4 * NEAR else 0.1)
-    n = 0
-    for r in range(m):
-        if abs(scores[r]) * inverse_lengths[r] < reach:
-            near[n], near_inverse[n] = r, inverse_lengths[r]
-            for j in range(len(across)):
-                near_across[j, n] = across[j, r]
-            n += 1
-    return n, reach
-
-
-@compiled
-def _measure_smooth(
-    point: Any, across: Any, weights: Any, pulls: Any, sharpness: float, scores: Any, f: Any, slopes: Any
-) -> None:
-    """Fill f (L, columns) and slopes (L, D, columns) with the functions, their kinks rounded, and their gradients."""
-    (L, m, D), T = pulls.shape, point.shape[1]
-    side, low = np.empty(m), np.empty(m)
-    for b in range(T):
-        _scores(np.ascontiguousarray(point[:, b]), across, scores)
-        for r in range(m):
-            side[r] = 1.0 / (1.0 + exponential(sharpness * scores[r]))
-            low[r] = _rounded(scores[r], sharpness)
-        for term in range(L):
-            f[term, b] = _dot(weights[term], low)
-            slopes[term, :, b] = 0.0
-            for r in range(m):
-                for j in range(D):
-                    slopes[term, j, b] += side[r] * pulls[term, r, j]
+def _kink(sharpness: float, score: Any, side: Any) -> None:
+    """Replace scores s by min(0, s), or by its rounded form, and fill side with the derivatives."""
+    for b in range(len(score)):
+        if sharpness > 0.0:
+            scaled = sharpness * score[b]
+            side[b] = 1.0 / (1.0 + exponential(scaled))
+            score[b] = (min(scaled, 0.0) - np.log1p(exponential(-abs(scaled)))) / sharpness
+        else:
+            side[b] = 1.0 if score[b] < 0.0 else 0.0
+            score[b] = min(score[b], 0.0)
 
 
 @compiled
 def _contrast(contrasts: Any, f: Any, slopes: Any, value: Any, gradient: Any) -> None:
     """Fill value (J, columns) and gradient (J, D, columns) with contrasts of the soft rates; see SoftRatePenalty."""
-    (J, G), (D, T) = contrasts.shape, gradient.shape[1:]
+    J, G = contrasts.shape
+    D, T = gradient.shape[1:]
+    inverse = np.empty(T)
+    rho = np.empty(T)
     _clear(value)
     for term in range(J):
         _clear(gradient[term])
-    inverse, rho, share = np.empty(T), np.empty(T), np.empty(T)
     for z in range(G):
         for b in range(T):
             inverse[b] = 1.0 / f[G + z, b] if f[G + z, b] > 0.0 else 0.0
             rho[b] = f[z, b] * inverse[b]
         for term in range(J):
-            if contrasts[term, z] != 0.0:
+            by = contrasts[term, z]
+            for b in range(T):
+                value[term, b] += by * rho[b]
+            for j in range(D):
                 for b in range(T):
-                    value[term, b] += contrasts[term, z] * rho[b]
-                    share[b] = contrasts[term, z] * inverse[b]
-                for j in range(D):
-                    for b in range(T):
-                        gradient[term, j, b] += share[b] * (slopes[z, j, b] - rho[b] * slopes[G + z, j, b])
+                    gradient[term, j, b] += by * inverse[b] * (slopes[z, j, b] - rho[b] * slopes[G + z, j, b])
 
 
 @compiled
-def _add_products(gradient: Any, theta: Any, out: Any) -> None:
-    """Add to out (J, columns) the products of gradients (J, D, columns) with θ (D, columns)."""
-    for term in range(len(gradient)):
-        for j in range(len(theta)):
-            _add_dots(gradient, term, theta, j, out[term])
+def _pull(theta: Any, point: Any, value: Any, gradient: Any, stiff: Any, implicit: bool) -> Any:
+    """How much of each term's gradient the penalty step takes away from θ, (J, columns).
 
-
-@compiled
-def _add_dots(gradient: Any, term: int, theta: Any, j: int, out: Any) -> None:
-    """Add to out (columns,) one feature's part in the products of a gradient with θ."""
-    for b in range(len(out)):
-        out[b] += gradient[term, j, b] * theta[j, b]
-
-
-@compiled
-def _pull(
-    theta: Any, gradient: Any, far: Any, offset: Any, strength: float, v: Any, implicit: bool, matrix: Any, pull: Any
-) -> None:
-    """Fill pull (J, columns) with how much of each term's gradient the penalty step takes away from θ.
-
-    With g = offset + gradientᵀθ an explicit step takes sv · g, s the strength; an implicit one solves (I + sv M) pull =
-    sv g, where M holds the products of the gradients: by elimination, without square roots. ``far`` is the
-    gradient again, or what stands for it in products with gradients where these are given in other coordinates.
+    With s = ``stiff`` and g the terms at the point, an explicit step takes s g. An implicit step takes the solution of
+    (I + s G Gᵀ) λ = s (g + G (θ - point)), where the rows of G are the gradients, by elimination.
     """
     J, D, T = gradient.shape
-    _copy(offset, pull)
-    _add_products(gradient, theta, pull)
+    pull = np.empty((J, T))
     for term in range(J):
         for b in range(T):
-            pull[term, b] *= strength * v[b]
+            pull[term, b] = stiff[b] * value[term, b]
     if not implicit:
-        return
+        return pull
+    system = np.zeros((J, J, T))
     for row in range(J):
-        for column in range(row + 1):
-            entry = matrix[row, column]
-            for b in range(T):
-                entry[b] = 0.0
-            for j in range(D):
-                _add_dots(gradient, row, far[column], j, entry)
-            for b in range(T):
-                entry[b] = entry[b] * (strength * v[b]) + (1.0 if row == column else 0.0)
-    for pivot in range(J):
-        for row in range(pivot + 1, J):
-            for column in range(pivot + 1, row + 1):
-                for b in range(T):
-                    matrix[row, column, b] -= matrix[row, pivot, b] * matrix[column, pivot, b] / matrix[pivot, pivot, b]
-            for b in range(T):
-                pull[row, b] -= matrix[row, pivot, b] * pull[pivot, b] / matrix[pivot, pivot, b]
-    for pivot in range(J - 1, -1, -1):
-        for row in range(pivot + 1, J):
-            for b in range(T):
-                pull[pivot, b] -= matrix[row, pivot, b] * pull[row, b]
         for b in range(T):
-            pull[pivot, b] /= matrix[pivot, pivot, b]
+            system[row, row, b] = 1.0
+        for j in range(D):
+            for b in range(T):
+                pull[row, b] += stiff[b] * gradient[row, j, b] * (theta[j, b] - point[j, b])
+            for column in range(J):
+                for b in range(T):
+                    system[row, column, b] += stiff[b] * gradient[row, j, b] * gradient[column, j, b]
+    for pivot in range(J):
+        for row in range(J):
+            for b in range(T if row != pivot else 0):
+                by = system[row, pivot, b] / system[pivot, pivot, b]
+                pull[row, b] -= by * pull[pivot, b]
+                for column in range(pivot + 1, J):
+                    system[row, column, b] -= by * system[pivot, column, b]
+    for term in range(J):
+        for b in range(T):
+            pull[term, b] /= system[term, term, b]
+    return pull
 
 
 # -- Newton -----------------------------------------------------------------------------------------------------------

@@ -20,10 +20,15 @@ from surefair.plotting import CalibrationDisplay
 
 DATA = sf.datasets.SyntheticDI(seed=3).sample(20_000)
 SMALL = sf.datasets.SyntheticDM(seed=4).sample(2_000)
+PAPER = sf.PolynomialDecay(0.5, 0.6)  # the constraint is then fixed
+
+
+def classifier(**params):
+    return sf.FairClassifier(**{"n_replicates": 60, "n_warmup": 200} | params)
 
 
 def calibrate(clf=None, data=SMALL, **more):
-    clf = sf.FairClassifier(n_replicates=60, n_constraint=200) if clf is None else clf
+    clf = classifier() if clf is None else clf
     settings = {"n_rows": 300, "n_evaluation": 400, "repetitions": 12, "sensitive_features": data.sensitive} | more
     return sf.calibrate(clf, data.X, data.y, **settings)
 
@@ -37,9 +42,10 @@ def found():
 
 
 @pytest.mark.slow
-def test_good_intervals_cover():
+@pytest.mark.parametrize("criterion", [None, "demographic_parity", "false_positive_rate"])
+def test_good_intervals_cover(criterion):
     R, data = 100, sf.datasets.SyntheticDM(seed=3).sample(20_000)
-    clf = sf.FairClassifier(criterion=None, n_constraint=500)
+    clf = classifier(criterion=criterion, n_replicates=200, n_warmup=500)
     table = calibrate(clf, data, n_rows=1_000, n_evaluation=1_000, repetitions=R, n_jobs=2).table
     least = binom.ppf(1e-3 / len(table), R, 0.95) / R  # an exact method falls below it once in a thousand runs
     assert table["coverage"].min() >= least
@@ -50,25 +56,41 @@ def test_good_intervals_cover():
 @pytest.mark.slow
 def test_steps_too_small_to_forget_the_start_are_detected():
     R = 40
-    clf = sf.FairClassifier(step_size=sf.PolynomialDecay(0.01, 0.501), n_constraint=500)
+    clf = sf.FairClassifier(step_size=sf.PolynomialDecay(0.01, 0.501), n_warmup=500)
     table = calibrate(clf, DATA, n_rows=1_000, repetitions=R).table.set_index("quantity")
     assert table.loc["x1", "coverage_high"] < 0.5
     assert abs(table.loc["x1", "bias"]) > 2.0
 
 
-def test_each_source_has_its_own_truth(found):
-    by_hand = sf.FairClassifier(n_replicates=60, n_constraint=200)
+def check_truth(found, star):
+    """Whether the truths of a result are those of an optimum."""
     assert found.table["source"].tolist() == [*SOURCES, *["training"] * 3]
     assert found.table["kind"].tolist() == ["gap"] * 4 + ["coefficient"] * 3
-    apart = np.random.default_rng([0, 0]).integers(0, 2_000, 200)
-    X, y, z = SMALL.X.to_numpy(), SMALL.y, SMALL.sensitive
-    by_hand.fit(X, y, sensitive_features=z, constraint_set=(X[apart], y[apart], z[apart]))
-    star = sf.theory.optimum(by_hand, X, y)
     truth = found.table.set_index(["quantity", "source"])["truth"]
     assert truth.tolist()[4:] == pytest.approx(star.tolist(), rel=1e-6)
-    positive = X @ star[:2] + star[2] > 0.0
+    z = SMALL.sensitive
+    positive = SMALL.X.to_numpy() @ star[:2] + star[2] > 0.0
     assert truth["gap", "total"] == pytest.approx(positive[z == 0].mean() - positive[z == 1].mean(), abs=1e-12)
     assert len(set(truth.tolist()[:4])) == 4
+
+
+def test_each_source_has_its_own_truth(found):
+    # A fit of no more rows than the warm-up is the optimum on these rows.
+    by_hand = classifier(n_warmup=2_000).fit(SMALL.X, SMALL.y, sensitive_features=SMALL.sensitive)
+    check_truth(found, np.append(by_hand.coef_[0], by_hand.intercept_))
+    assert found.settings["everything_redrawn"] is True
+    assert "12 repetitions of 300 rows, everything drawn anew" in found.sentence
+
+
+def test_under_a_fixed_constraint_the_truth_is_the_optimum_given_it():
+    part = np.random.default_rng(0).integers(0, 2_000, 200)
+    X, y, z = SMALL.X.to_numpy(), SMALL.y, SMALL.sensitive
+    given = X[part], y[part], z[part]
+    found = calibrate(constraint_set=(SMALL.X.iloc[part], *given[1:]))
+    by_hand = classifier().fit(X, y, sensitive_features=z, constraint_set=given)
+    check_truth(found, sf.theory.optimum(by_hand, X, y))
+    assert found.settings["everything_redrawn"] is False
+    assert "given one constraint set" in found.sentence
 
 
 # -- The same result ---------------------------------------------------------------------------------------------------
@@ -79,13 +101,13 @@ def test_the_result_does_not_depend_on_the_number_of_processes(found):
     assert calibrate(random_state=1).to_dict()["table"] != found.to_dict()["table"]
 
 
-def in_two_shards(clf, X, y, *, sensitive_features, constraint_set):
-    parts = [slice(0, len(y) // 2), slice(len(y) // 2, None)]
+def in_two_shards(clf, X, y, *, sensitive_features):
+    parts = [slice(0, 200), slice(200, 250), slice(250, None)]
     shards = [(X[part], y[part], {name: z.iloc[part] for name, z in sensitive_features.items()}) for part in parts]
-    return fit_shards(clf, shards, constraint_set=constraint_set)
+    return fit_shards(clf, shards[1:], warmup=shards[0])
 
 
-@pytest.mark.filterwarnings("ignore::surefair.diagnostics.StartNotForgotten")  # fit_shards issues it
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")  # fit_shards issues them
 def test_two_ways_to_fit_see_the_same_rows(found):
     assert calibrate(fit=fit_replicates).to_dict() == found.to_dict()
     other = calibrate(fit=in_two_shards)
@@ -102,7 +124,7 @@ def test_the_result_does_not_depend_on_the_size_of_chunks(monkeypatch, found):
 
 
 def test_the_classifier_is_not_changed_and_may_be_fitted(found):
-    clf = sf.FairClassifier(n_replicates=60, n_constraint=200, random_state=5)
+    clf = classifier(random_state=5)
     clf.fit(SMALL.X, SMALL.y, sensitive_features=SMALL.sensitive)
     before = clf.coef_.copy()
     assert calibrate(clf).to_dict()["table"] == found.to_dict()["table"]
@@ -114,36 +136,39 @@ def test_labels_groups_and_frames_of_any_kind_give_the_same_result(found):
     groups = np.array(["a", "b"])[SMALL.sensitive]
     frame = pl.DataFrame(SMALL.X.to_dict("list"))
     other = sf.calibrate(
-        sf.FairClassifier(n_replicates=60, n_constraint=200), frame, words, sensitive_features=groups,
+        classifier(), frame, words, sensitive_features=groups,
         n_rows=300, n_evaluation=400, repetitions=12,
     )  # fmt: skip
     assert isinstance(other.table, pl.DataFrame)
     assert other.to_dict() == found.to_dict()
 
 
-def test_a_constraint_set_can_be_given(found):
-    apart = np.random.default_rng([0, 0]).integers(0, 2_000, 200)
-    given = (SMALL.X.iloc[apart], SMALL.y[apart], SMALL.sensitive[apart])
-    assert calibrate(constraint_set=given).to_dict() == found.to_dict()
-    assert calibrate(constraint_set=(*given, np.full(200, 1.0))).to_dict() == found.to_dict()
+def test_under_a_schedule_the_constraint_set_is_drawn_once_or_given():
+    found = calibrate(classifier(step_size=PAPER))
+    part = np.random.default_rng([0, 0]).integers(0, 2_000, 200)
+    given = (SMALL.X.iloc[part], SMALL.y[part], SMALL.sensitive[part])
+    for constraint_set in (given, (*given, np.full(200, 1.0))):
+        assert calibrate(classifier(step_size=PAPER), constraint_set=constraint_set).to_dict() == found.to_dict()
+    assert found.settings["everything_redrawn"] is False
 
 
-def test_a_weight_counts_as_so_many_rows():
+@pytest.mark.parametrize("fixed", [False, True], ids=["learnt", "fixed"])
+def test_a_weight_counts_as_so_many_rows(fixed):
     few = {"n_rows": 300, "n_evaluation": 400, "repetitions": 2}
     many = np.arange(2_000) % 3
     double = np.arange(300) < 100
     D = sf.datasets.SyntheticDM(seed=5).sample(300)
-    weighted = few | {"sample_weight": many, "constraint_set": (D.X, D.y, D.sensitive, 1 + double)}
-    found = calibrate(**weighted)
+    weighted = few | {"sample_weight": many}
     rows, apart = np.repeat(np.arange(2_000), many), np.repeat(np.arange(300), 1 + double)
-    given = (D.X.iloc[apart], D.y[apart], D.sensitive[apart])
-    clf = sf.FairClassifier(n_replicates=60, n_constraint=200)
+    copies = dict(few)
+    if fixed:
+        weighted["constraint_set"] = (D.X, D.y, D.sensitive, 1 + double)
+        copies["constraint_set"] = (D.X.iloc[apart], D.y[apart], D.sensitive[apart])
+    found = calibrate(**weighted)
     groups = SMALL.sensitive[rows]
-    copied = sf.calibrate(
-        clf, SMALL.X.iloc[rows], SMALL.y[rows], sensitive_features=groups, constraint_set=given, **few
-    )
-    fixed = found.table["source"].eq("total") | found.table["kind"].eq("coefficient")
-    assert found.table["truth"][fixed].tolist() == pytest.approx(copied.table["truth"][fixed].tolist(), rel=1e-5)
+    copied = sf.calibrate(classifier(), SMALL.X.iloc[rows], SMALL.y[rows], sensitive_features=groups, **copies)
+    known = found.table["source"].eq("total") | found.table["kind"].eq("coefficient")
+    assert found.table["truth"][known].tolist() == pytest.approx(copied.table["truth"][known].tolist(), rel=1e-5)
     assert calibrate(**weighted, fit=fit_replicates).to_dict() == found.to_dict()
 
 
@@ -159,14 +184,14 @@ def test_rows_are_drawn_in_proportion_to_their_weight():
 
 
 def test_a_classifier_may_have_no_intercept():
-    clf = sf.FairClassifier(n_replicates=60, n_constraint=200, fit_intercept=False)
+    clf = classifier(fit_intercept=False)
     table = calibrate(clf, repetitions=4).table
     assert table["quantity"].tolist()[4:] == ["x1", "x2"]
     assert table["coverage"].between(0.0, 1.0).all()
 
 
 def test_sparse_rows_give_the_coefficients_of_dense_ones():
-    clf = sf.FairClassifier(n_replicates=60, n_constraint=200)
+    clf = classifier()
     more = {"sensitive_features": SMALL.sensitive, "n_rows": 300, "n_evaluation": 400, "repetitions": 4}
     table = sf.calibrate(clf, csr_matrix(SMALL.X.to_numpy()), SMALL.y, **more).table
     assert table["quantity"].tolist()[4:] == ["x0", "x1", "intercept"]
@@ -179,7 +204,7 @@ def test_sparse_rows_give_the_coefficients_of_dense_ones():
 @pytest.mark.parametrize("metric", ["demographic_parity", "demographic_parity_ratio", "equalized_odds"])
 def test_of_several_gaps_the_largest_is_compared_with_its_truth(metric):
     groups = {"sex": SMALL.sensitive, "age": np.random.default_rng(0).choice(["old", "mid", "young"], 2_000)}
-    clf = sf.FairClassifier(criterion=None, n_replicates=60, n_constraint=200, intersections=True)
+    clf = classifier(criterion=None, intersections=True)
     table = calibrate(clf, metric=metric, sensitive_features=groups).table
     gaps = table[table["kind"] == "gap"]
     assert (gaps["quantity"] == "unfairness").all()
@@ -190,7 +215,7 @@ def test_of_several_gaps_the_largest_is_compared_with_its_truth(metric):
 
 def test_evaluation_rows_may_lack_a_group():
     rare = np.where(np.arange(2_000) % 200 == 0, "rare", "usual")
-    clf = sf.FairClassifier(criterion=None, n_replicates=60, n_constraint=200)
+    clf = classifier(criterion=None)
     result = calibrate(clf, sensitive_features=rare, n_evaluation=150, repetitions=20)
     gaps = result.table[result.table["kind"] == "gap"]
     assert 0 < gaps["undefined"].iloc[0] < 20  # no such row with probability 0.47
@@ -200,7 +225,7 @@ def test_evaluation_rows_may_lack_a_group():
 
 def test_the_sentence_says_if_nothing_is_defined():
     rare = np.where(np.arange(2_000) == 0, "rare", "usual")
-    clf = sf.FairClassifier(criterion=None, n_replicates=60, n_constraint=200)
+    clf = classifier(criterion=None)
     result = calibrate(clf, sensitive_features=rare, n_evaluation=2, repetitions=2)
     assert result.table["coverage"].isna().tolist() == [True] * 4 + [False] * 3
     assert "(undefined)" in result.sentence
@@ -212,7 +237,7 @@ def test_the_sentence_says_if_nothing_is_defined():
 
 
 def test_diagnostics_are_counted_and_not_issued():
-    result = calibrate(sf.FairClassifier(n_replicates=10, n_constraint=200), repetitions=4)
+    result = calibrate(classifier(n_replicates=10), repetitions=4)
     assert result.warned["TooFewReplicates"] == 1.0
     assert "TooFewReplicates in 100 %" in result.sentence
 
@@ -244,12 +269,20 @@ def test_diagnostics_are_counted_and_not_issued():
         ({"constraint_set": (SMALL.X, SMALL.y, SMALL.sensitive, [1.0])}, "constraint_set: sample_weight has 1 entries"),
         ({"sample_weight": np.zeros(2_000)}, "sample_weight is zero in every row"),
         ({"sample_weight": np.full(2_000, -1.0)}, "sample_weight is negative in row 0"),
-        ({"sensitive_features": np.array([2, *[0, 1] * 999, 0])}, "has no row of group 2"),
     ],
 )
 def test_invalid_settings_are_refused(more, message):
     with pytest.raises(ValueError, match=message):
         calibrate(**more)
+
+
+def test_a_group_that_the_constraint_set_lacks_is_refused_and_one_that_is_learnt_may_be_rare():
+    rare = np.array([2, *[0, 1] * 999, 0])
+    with pytest.raises(ValueError, match="has no row of group 2"):
+        calibrate(classifier(step_size=PAPER), sensitive_features=rare)
+    found = calibrate(sensitive_features=rare, repetitions=2, n_evaluation=20_000)
+    assert found.table["coverage"].notna().all()
+    assert found.warned["SmallGroup"] == 1.0
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -275,7 +308,7 @@ def test_too_few_rows_or_replicates_are_refused():
         sf.calibrate(sf.FairClassifier(), np.ones((9, 1)), [0, 1, 0] * 3, sensitive_features=[0, 1, 1] * 3)
     with pytest.raises(ValueError, match="An interval needs replicates"):
         calibrate(sf.FairClassifier(n_replicates=0))
-    with pytest.raises(ValueError, match="n_constraint must be a whole number"):
-        calibrate(sf.FairClassifier(n_constraint=-1))
+    with pytest.raises(ValueError, match="n_warmup must be a whole number"):
+        calibrate(sf.FairClassifier(n_warmup=-1))
     with pytest.raises(TypeError, match="calibrate takes a FairClassifier; received str"):
         calibrate("FairClassifier")

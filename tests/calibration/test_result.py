@@ -11,7 +11,7 @@ import pytest
 import surefair as sf
 
 
-def result(warned=None, **columns):
+def result(warned=None, redrawn=True, **columns):
     """A result with two gaps and two coefficients."""
     table = {
         "quantity": ["gap", "gap", "age", "intercept"],
@@ -20,7 +20,7 @@ def result(warned=None, **columns):
         "coverage": [0.951, 0.946, 0.931, 0.949],
         "undefined": [0, 0, 0, 0],
     }
-    settings = {"repetitions": 1_000, "n_rows": 4_000, "confidence_level": 0.95}
+    settings = {"repetitions": 1_000, "n_rows": 4_000, "confidence_level": 0.95, "everything_redrawn": redrawn}
     return sf.Calibration(pd.DataFrame(table | columns), settings, warned or {})
 
 
@@ -28,11 +28,12 @@ def test_the_sentence_says_how_often_intervals_covered():
     found = result({"TooFewReplicates": 0.25})
     assert str(found) == found.sentence == (
         "Nominal 95 % intervals covered the gap 94.6 % ± 0.7 of the time (source total, 1,000 repetitions of 4,000 "
-        "rows, ± one standard error); training 95.1 % ± 0.7. Coefficients were covered 94.0 % of the time on "
-        "average; the least often covered is age, 93.1 %. Diagnostics, by share of the repetitions: TooFewReplicates "
-        "in 25 %."
+        "rows, everything drawn anew, ± one standard error); training 95.1 % ± 0.7. Coefficients were covered 94.0 % "
+        "of the time on average; the least often covered is age, 93.1 %. Diagnostics, by share of the repetitions: "
+        "TooFewReplicates in 25 %."
     )  # fmt: skip
     assert repr(found) == "<Calibration: 1,000 repetitions of 4,000 rows>"
+    assert "4,000 rows, given one constraint set, ±" in result(redrawn=False).sentence
 
 
 def test_the_sentence_mentions_repetitions_that_were_left_out():

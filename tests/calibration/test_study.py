@@ -31,19 +31,21 @@ def outcome(coverage, source="total", warned=None, undefined=0):
 
 
 @pytest.mark.parametrize(
-    ("n", "coverage", "verdict"),
+    ("data", "n", "coverage", "verdict"),
     [
-        (20_000, 0.95, "holds"),
-        (20_000, 0.92, "holds"),  # within chance of 93 %
-        (20_000, 0.88, "FAILS"),
-        (20_000, 0.998, "FAILS"),
-        (4_000, 0.998, "holds"),
-        (4_000, 0.88, "FAILS"),
-        (1_000, 0.5, "not judged"),
+        ("Adult", 20_000, 0.95, "holds"),
+        ("Adult", 20_000, 0.92, "holds"),  # within chance of 93 %
+        ("Adult", 20_000, 0.88, "FAILS"),
+        ("Adult", 20_000, 0.998, "FAILS"),
+        ("COMPAS", 20_000, 0.998, "holds"),  # its gap moves in jumps
+        ("COMPAS", 20_000, 0.88, "FAILS"),
+        ("Adult", 4_000, 0.998, "holds"),
+        ("Adult", 4_000, 0.88, "FAILS"),
+        ("Adult", 1_000, 0.5, "not judged"),
     ],
 )
-def test_a_coverage_fails_only_if_chance_cannot_explain_it(study, n, coverage, verdict):
-    row = study.summary(outcome(coverage), n, 1.0 - 0.05 / 500)
+def test_a_coverage_fails_only_if_chance_cannot_explain_it(study, data, n, coverage, verdict):
+    row = study.summary(outcome(coverage), data, n, 1.0 - 0.05 / 500)
     assert row["verdict"] == verdict
     side = "below" if coverage < 0.95 else "above"
     assert row["out_of_bounds"] == (f"total {side}" if verdict == "FAILS" else "")
@@ -58,7 +60,7 @@ def test_a_bad_coverage_is_excused_if_a_diagnostic_warned_at_least_half_of_the_t
         ({"RuntimeWarning": 1.0}, "FAILS"),
         ({"SmallEvaluationSet": 1.0}, "FAILS"),  # exact limits cannot cover too rarely
     ):
-        assert study.summary(outcome(0.5, warned=warned), 20_000, 0.9999)["verdict"] == verdict
+        assert study.summary(outcome(0.5, warned=warned), "Adult", 20_000, 0.9999)["verdict"] == verdict
     for diagnostic, source, verdict in (
         ("SmallEvaluationSet", "total", "warned of"),
         ("SmallEvaluationSet", "training", "FAILS"),
@@ -66,15 +68,33 @@ def test_a_bad_coverage_is_excused_if_a_diagnostic_warned_at_least_half_of_the_t
         ("StartNotForgotten", "evaluation", "FAILS"),
     ):
         found = outcome(0.999, source, {diagnostic: 1.0})
-        assert study.summary(found, 20_000, 0.9999)["verdict"] == verdict
+        assert study.summary(found, "Adult", 20_000, 0.9999)["verdict"] == verdict
     nothing = outcome(None, undefined=1_000)
-    assert study.summary(nothing, 20_000, 0.9999)["verdict"] == "FAILS"
+    assert study.summary(nothing, "Adult", 20_000, 0.9999)["verdict"] == "FAILS"
+
+
+@pytest.mark.parametrize(
+    ("coverages", "verdict", "out_of_bounds"),
+    [
+        ([0.95] * 40, "holds", ""),
+        ([0.85] + [0.95] * 39, "holds", ""),  # few of them may be covered too rarely
+        ([0.85] * 4 + [0.95] * 36, "FAILS", "single coefficients below"),
+        ([0.905] * 40, "FAILS", "coefficients below"),
+        ([0.995] * 40, "FAILS", "coefficients above"),
+    ],
+)
+def test_coefficients_are_judged_by_their_mean_and_by_the_share_that_fails(study, coverages, verdict, out_of_bounds):
+    found = outcome(0.95)
+    found["table"] = [row for row in found["table"] if row["kind"] == "gap"]
+    found["table"] += [{"kind": "coefficient", "quantity": f"x{i}", "coverage": one} for i, one in enumerate(coverages)]
+    row = study.summary(found, "Adult", 20_000, 0.9999)
+    assert (row["verdict"], row["out_of_bounds"]) == (verdict, out_of_bounds)
 
 
 def test_the_study_resumes_where_it_was_interrupted(study, monkeypatch, tmp_path):
     monkeypatch.setattr(study, "FINISHED", tmp_path / "build" / "found.jsonl")
     monkeypatch.setitem(study.DATA, "synthetic DM", lambda: sf.datasets.SyntheticDM(seed=4).sample(2_000))
-    args = SimpleNamespace(surrogate=None, repetitions=2, replicates=200, jobs=1, quiet=True)
+    args = SimpleNamespace(surrogate="decisions", repetitions=2, replicates=200, jobs=1, quiet=True)
     problem = ("synthetic DM", "demographic_parity", 0.0, "log_loss", 200, args)
     first = study.measure(*problem)
     with study.FINISHED.open("a") as file:
@@ -83,7 +103,7 @@ def test_the_study_resumes_where_it_was_interrupted(study, monkeypatch, tmp_path
     assert study.measure(*problem) == first
     row = {"data": "synthetic DM", "criterion": "demographic_parity", "tolerance": 0.0, "loss": "log_loss"}
     row["rows"] = 200
-    row |= study.summary(first, 200, 0.999)
+    row |= study.summary(first, "synthetic DM", 200, 0.999)
     assert "not judged" in study.line(row)
     assert study.widths(first)["width_total"] > 0.0
     assert len(study.draw([row]).axes) == 1

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import surefair as sf
-from surefair.criteria import CRITERIA, Criterion, Members, Slabs, SquaredPenalty, check_names, linearise, on_grid
+from surefair.criteria import CRITERIA, Criterion, Members, Slabs, SquaredPenalty, check_names, linearise
 
 # -- Rates ----------------------------------------------------------------------------------------------------------
 
@@ -55,38 +55,6 @@ def test_rates_equal_their_definitions(name):
     counts = np.array([[[np.sum((truth == t) & (decision == d)) for d in (0, 1)] for t in (0, 1)]])
     for rate in CRITERIA[name].rates + CRITERIA[name].ratio_rates:
         np.testing.assert_allclose(rate.of(counts), [DEFINITIONS[rate.name](truth, decision)])
-
-
-# -- Exact sums -----------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=40)
-@given(
-    seed=st.integers(0, 2**32 - 1), m=st.integers(1, 300), exponent=st.floats(-200.0, 200.0), spread=st.floats(0.0, 9.0)
-)
-def test_sums_on_the_grid_are_exact_in_any_order(seed, m, exponent, spread):
-    rng = np.random.default_rng(seed)
-    A = on_grid(rng.normal(size=(m, 2)) * 10.0 ** (exponent + spread * rng.uniform(-1.0, 1.0, size=(m, 2))))
-    subset = A[rng.random(m) < 0.5]
-    forwards, backwards = subset.cumsum(axis=0)[-1:], subset[::-1].cumsum(axis=0)[-1:]
-    shuffled = rng.permutation(subset).cumsum(axis=0)[-1:]
-    assert np.array_equal(forwards, backwards)
-    assert np.array_equal(forwards, shuffled)
-    total = A.cumsum(axis=0)[-1]
-    for row in rng.permutation(A):  # removing all rows again leaves exactly 0
-        total = total - row
-    assert np.array_equal(total, np.zeros(2))
-
-
-@given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 300))
-def test_the_grid_moves_numbers_only_by_rounding(seed, m):
-    A = np.random.default_rng(seed).normal(size=(m, 3))
-    assert np.abs(on_grid(A) - A).max() <= 2.0**-52 * np.abs(A).sum(axis=0).max()
-
-
-def test_zeros_and_empty_arrays_stay_as_they_are():
-    assert np.array_equal(on_grid(np.zeros((3, 2))), np.zeros((3, 2)))
-    assert on_grid(np.empty((0, 2))).shape == (0, 2)
 
 
 # -- Forms ----------------------------------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def test_path_too_short():
     ]
 
 
-@pytest.mark.parametrize("kind", ["no replicates", "sparse", "float32"])
+@pytest.mark.parametrize("kind", ["no replicates", "sparse"])
 def test_fits_without_replicates_or_trace_are_checked_too(kind):
     """The sandwich replaces replicates, and the constraint set replaces a trace."""
     rows = DM(seed=0).sample(6000)
@@ -250,8 +250,6 @@ def test_fits_without_replicates_or_trace_are_checked_too(kind):
     X = np.asarray(rows.X)
     if kind == "no replicates":
         more, method = {"n_replicates": 0}, "plug_in"
-    elif kind == "float32":
-        more["dtype"] = "float32"
     else:
         X = csr_matrix(X)
     for step_size, expected in ((sf.PolynomialDecay(1e-5, 0.6), {StepTooSmall, StartNotForgotten}), ("auto", set())):

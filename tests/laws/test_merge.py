@@ -56,20 +56,6 @@ def test_shards_merge_in_any_order_and_any_grouping(problems, criterion, loss, d
         assert_close(found, right, ROUNDING)
 
 
-@pytest.mark.parametrize("name", ["demographic_parity", None])
-@given(data=st.data())
-def test_merge_in_single_precision(problems, name, loss, data, assert_close):
-    p = data.draw(problems(CRITERIA.get(name), loss, start=True, sparse=False, dtype="float32"))
-    learner, (a, b, c) = shards(p)
-    merge, fresh = learner.merge, learner.init(p.n_columns)
-    whole = merge(merge(a, b), c)
-    assert [array.dtype for array in whole[1:]] == [array.dtype for array in a[1:]]
-    for found, expected in [(merge(a, b), merge(b, a)), (whole, merge(a, merge(b, c))), (merge(a, fresh), a)]:
-        assert found.k == expected.k
-        for left, right in zip(points(learner, found, p), points(learner, expected, p), strict=True):
-            assert_close(left, right, 1e-5)
-
-
 @given(data=st.data())
 def test_merging_a_state_without_rows_changes_nothing(problems, criterion, loss, data, assert_close):
     p = data.draw(problems(criterion, loss, start=True))

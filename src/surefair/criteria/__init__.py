@@ -22,10 +22,8 @@ from surefair.criteria._forms import (
     Slabs,
     SoftRatePenalty,
     SquaredPenalty,
-    grid_for,
     kinked,
     linearise,
-    on_grid,
 )
 from surefair.names import one_of
 
@@ -46,10 +44,8 @@ __all__ = [
     "SquaredPenalty",
     "check_names",
     "get_criterion",
-    "grid_for",
     "kinked",
     "linearise",
-    "on_grid",
     "surrogate",
 ]
 

@@ -181,27 +181,6 @@ def linearise(form: Penalty, theta: FloatArray, sharpness: float | None) -> tupl
     return g, np.einsum("jl...,ld...->jd...", slopes, pulls)
 
 
-def on_grid(A: FloatArray) -> FloatArray:
-    """Round each column (…, rows, columns) to multiples of a power of two, coarse enough that sums of rows are exact.
-
-    Which rows enter a sum changes with θ. With sums that are exact in any order, a kernel can add and remove single
-    rows indefinitely and still have, bit for bit, what a new sum would give.
-
-    Examples
-    --------
-    >>> A = on_grid(np.random.default_rng(0).normal(size=(1000, 1)))
-    >>> bool(A.sum() == A[::-1].cumsum()[-1] == A[:500].sum() + A[500:].sum())
-    True
-    """
-    grid = grid_for(np.abs(A).sum(axis=-2, keepdims=True))
-    return np.asarray(np.rint(A / grid) * grid)
-
-
-def grid_for(largest: FloatArray) -> FloatArray:
-    """Power of two whose multiples add up exactly as long as sums stay below ``largest``."""
-    return np.asarray(2.0 ** (np.ceil(np.log2(np.where(largest > 0.0, largest, 1.0))) - 52))
-
-
 def _all_pairs(sizes: tuple[int, ...]) -> FloatArray:
     """Matrix C with ‖Cρ‖² = Σ (ρ_a - ρ_b)² over the pairs of groups of each column: a scaled Helmert matrix.
 

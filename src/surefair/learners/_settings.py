@@ -40,8 +40,6 @@ class Settings:
         a stiff row, ridge or penalty, as an implicit step would: the step η becomes η / (1 + η (h‖x‖² + κ)), and the
         penalty step is exactly implicit. Here h is the curvature of a parabola above the loss that touches it at the
         score of the row at the start. It is the same for both labels, so shortened steps still average out.
-    dtype : {"float64", "float32"}
-        Precision of dual averaging on dense rows; other learners use double precision.
     """
 
     loss: Loss
@@ -53,7 +51,6 @@ class Settings:
     multipliers: Multipliers
     start: FloatArray
     robust: bool
-    dtype: str = "float64"
 
     def stiffness(self, X: Any) -> FloatArray:
         """How much each row shortens its step: h‖x‖² + κ, or 0 with explicit steps; shape (n,)."""
@@ -74,32 +71,27 @@ class Settings:
         """R₂ times the number of times that the loss counts a penalty."""
         return self.penalty * self.loss.penalty_factor
 
-    def batch(self, X: Any, y: FloatArray, weight: FloatArray | float, k: int, dtype: str = "float64") -> Any:
+    def batch(self, X: Any, y: FloatArray, weight: FloatArray | float, k: int) -> Any:
         """Return the rows after the first k as kernels take them: a ``kernels.Batch`` or ``kernels.SparseBatch``."""
         steps = self.schedule.steps(k + 1, len(y)) * weight
-        labels = np.asarray(y, dtype=dtype)
-        eta = np.asarray(steps, dtype=dtype)
-        stiff = np.asarray(self.stiffness(X), dtype=dtype)
+        stiff = self.stiffness(X)
         if is_sparse(X):
-            return kernels.SparseBatch(X.indptr, X.indices, X.data, labels, eta, stiff, k)
-        return kernels.Batch(np.ascontiguousarray(X, dtype=dtype), labels, eta, stiff, k)
+            return kernels.SparseBatch(X.indptr, X.indices, X.data, y, steps, stiff, k)
+        return kernels.Batch(np.ascontiguousarray(X), y, steps, stiff, k)
 
-    def objective(self, dtype: str = "float64") -> kernels.Objective:
+    def objective(self) -> kernels.Objective:
         """Return loss, ridge and multipliers as kernels take them."""
-        alpha = np.dtype(dtype).type(self.alpha)
         law = LAWS[self.multipliers.law]
-        return kernels.Objective(self.loss.code, alpha, law, np.uint64(self.multipliers.seed))
+        return kernels.Objective(self.loss.code, self.alpha, law, np.uint64(self.multipliers.seed))
 
 
 def own(arrays: tuple[FloatArray, ...], reuse: bool) -> tuple[FloatArray, ...]:
     """Arrays of a state that a kernel may overwrite: the arrays themselves with ``reuse``, otherwise copies.
 
-    If the first two arrays, (features, columns), have the same type, they are interleaved by feature. A sparse row then
-    fetches half as many places in memory.
+    The first two arrays, (features, columns), are interleaved by feature. A sparse row then fetches half as many places
+    in memory.
     """
     w, U, *rest = arrays
-    if w.dtype != U.dtype:
-        return arrays if reuse else tuple(array.copy() for array in arrays)
     if reuse and w.base is not None and w.base is U.base:
         return arrays
     pair = np.stack([w, U], axis=1)

@@ -16,11 +16,6 @@ The kernel uses a lazy form. Write p = -s = a w + Qᵀβ, so that a row changes 
 
 The sum of the iterates needs Σ a_k w_k. With A_k = a_1 + … + a_k, summation by parts gives
 Σ_{j≤k} a_j w_j = A_k w_{k+1} + U with U = Σ_{j≤k} A_j δ_j x_j, and the rest is QᵀC with C = Σ (β_j - c_j).
-
-With ``dtype="float32"`` U stays in double precision and grows only when the form is folded, every 256 rows; the
-scalars hold what it has gained since. They also hold the rounding error of a, because a number near 1 is too coarse for
-the ηVκ of one step. A dual point can lie far outside the slabs, so the two parts are separate: after a fold w = Π_Θ(p)
-and Qᵀβ = p - Π_Θ(p).
 """
 
 from __future__ import annotations
@@ -47,12 +42,12 @@ class DualState(NamedTuple):
     """Fit (column 0) and replicates after k rows, in the lazy form; D features, R columns, slabs of r dimensions."""
 
     k: int
-    w: Any  # (D, R), like all below in single or double precision
-    U: FloatArray  # (D, R), always in double precision
-    scalars: Any  # (2 + 3r, R): a, A, r rows each of β, t = Qw, C; if single, 1 + D more: error of a, gain of U
-    waiting: Any  # (p, 1, D): the rows of an incomplete block, which wait for the rest of it
-    gains: Any  # (2p, R): for each of them, the multiples of it that w and U will gain
-    trace: FloatArray  # (3, 1, D + 2, D + 2): trace of the fit, see trace.py; empty if single or if rows are sparse
+    w: FloatArray  # (D, R)
+    U: FloatArray  # (D, R)
+    scalars: FloatArray  # (2 + 3r, R): a, A, r rows each of β, t = Qw, C
+    waiting: FloatArray  # (p, 1, D): the rows of an incomplete block, which wait for the rest of it
+    gains: FloatArray  # (2p, R): for each of them, the multiples of it that w and U will gain
+    trace: FloatArray  # (3, 1, D + 2, D + 2): trace of the fit, see trace.py; empty if rows are sparse
 
 
 def find_faces(vectors: FloatArray, tolerance: float) -> Faces:
@@ -126,15 +121,10 @@ class DualAveraging:
         """Whether the slabs leave only a subspace; the part of a dual point outside of it has no effect."""
         return not self.faces.levels.any()
 
-    @property
-    def single(self) -> bool:
-        """Whether the state is in single precision."""
-        return self.settings.dtype == "float32"
-
     def init(self, n_columns: int) -> DualState:
         """State before the first row: every column at the start."""
         start = self.settings.start
-        trace = traces.nothing() if self.single else traces.fresh(len(start))
+        trace = traces.fresh(len(start))
         one = self._state(0, start[:, None], np.zeros((len(start), 1)), trace)
         scalars = np.repeat(one.scalars, n_columns, axis=1)
         gains = np.repeat(one.gains, n_columns, axis=1)
@@ -143,7 +133,7 @@ class DualAveraging:
         U = pair[:, 1]
         if start.any():
             w[:] = one.w
-        return DualState(0, w.astype(one.w.dtype, copy=False), U, scalars, one.waiting, gains, trace)
+        return DualState(0, w, U, scalars, one.waiting, gains, trace)
 
     def step(
         self, state: DualState, X: Any, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
@@ -153,16 +143,15 @@ class DualAveraging:
         s = self.settings
         k = state.k + len(y)
         w, U, scalars, trace = own((state.w, state.U, state.scalars, state.trace), reuse)
-        batch = s.batch(X, y, weight, state.k, s.dtype)
-        faces = self.faces._replace(basis=self.faces.basis.astype(s.dtype, copy=False))
-        args = (batch, s.objective(s.dtype), faces)
+        batch = s.batch(X, y, weight, state.k)
+        args = (batch, s.objective(), self.faces)
         span = columns or (0, w.shape[1])
         before = state.waiting[:, 0]
         if is_sparse(X):
             lazy = kernels.Lazy(w, U, scalars, before, state.gains)
             kernels.on_threads(kernels.dual_averaging_sparse, args, (lazy,), n_threads, span)
             return DualState(k, w, U, scalars, state.waiting, state.gains, traces.nothing())
-        gains = np.zeros((2 * kernels.BLOCK, w.shape[1]), dtype=s.dtype)
+        gains = np.zeros((2 * kernels.BLOCK, w.shape[1]))
         gains[: len(state.gains)] = state.gains
         lazy = kernels.Lazy(w, U, scalars, before, gains)
         room = traces.room(trace, state.k, len(y), X.shape[1], columns)
@@ -220,35 +209,31 @@ class DualAveraging:
     def _dual(self, state: DualState) -> FloatArray:
         """Dual points -s, computed from the lazy form."""
         w, _ = self._settled(state)
-        return self._added(_double(state.scalars[0]) * w, state.scalars[2 : 2 + len(self.faces.basis)])
+        return self._added(state.scalars[0] * w, state.scalars[2 : 2 + len(self.faces.basis)])
 
     def _total(self, state: DualState, over: float = 1.0) -> FloatArray:
         """Sums of iterates divided by ``over``, computed from the lazy form; some features at a time, in the cache."""
         w, U = self._settled(state)
         r = len(self.faces.basis)
-        A = _double(state.scalars[1])
+        A = state.scalars[1]
         C = state.scalars[2 + 2 * r : 2 + 3 * r]
         total = np.empty(w.shape)
         for low in range(0, len(w), FEATURES):
             part = slice(low, low + FEATURES)
             piece = np.multiply(A, w[part], out=total[part])
             piece += U[part]
-            if self.single:
-                piece += state.scalars[len(state.scalars) - len(w) :][part]
             for direction, row in zip(self.faces.basis, C, strict=True):
                 piece += direction[part, None] * row
             piece /= over
-        if self.single and self.flat:  # remove the rounding outside the slabs
-            return self._added(total, -self._along(total))
         return total
 
     def _settled(self, state: DualState) -> tuple[FloatArray, FloatArray]:
         """Return w and U with the gains of the waiting rows added."""
-        w = _double(state.w)
+        w = state.w
         U = state.U
         Q = self.faces.basis
         for x, gain, weighted in zip(state.waiting, state.gains[::2], state.gains[1::2], strict=True):
-            inside = x - x @ Q.T @ Q if self.flat else _double(x)
+            inside = x - x @ Q.T @ Q if self.flat else x
             w = w + inside.T * gain
             U = U + inside.T * weighted
         return w, U
@@ -264,23 +249,13 @@ class DualAveraging:
         return np.stack([np.add.accumulate(q[:, None] * p)[-1] for q in self.faces.basis])
 
     def _state(self, k: int, p: FloatArray, total: FloatArray, trace: FloatArray) -> DualState:
-        """Return the lazy form with a = 1 and A = C = 0; β is 0, except in single precision outside the slabs."""
+        """Return the lazy form with a = 1 and β = A = C = 0."""
         r, D = self.faces.basis.shape
-        number = np.dtype(self.settings.dtype)
-        w = self.project(p) if self.flat or self.single else p
-        scalars = np.zeros((2 + 3 * r + (1 + D if self.single else 0), p.shape[1]), dtype=number)
+        w = self.project(p) if self.flat else p
+        scalars = np.zeros((2 + 3 * r, p.shape[1]))
         scalars[0] = 1.0
-        if self.single and not self.flat:
-            scalars[2 : 2 + r] = self._along(p - w)
         scalars[2 + r : 2 + 2 * r] = self._along(w)
-        waiting = np.zeros((0, 1, D), dtype=number)
-        gains = np.zeros((0, p.shape[1]), dtype=number)
-        return DualState(k, w.astype(number, copy=False), total, scalars, waiting, gains, trace)
-
-
-def _double(a: Any) -> FloatArray:
-    """The array in double precision; the same array if it already is."""
-    return np.asarray(a, dtype=np.float64)
+        return DualState(k, w, total, scalars, np.zeros((0, 1, D)), np.zeros((0, p.shape[1])), trace)
 
 
 def _nearest(normals: FloatArray, levels: FloatArray, u: FloatArray) -> FloatArray:

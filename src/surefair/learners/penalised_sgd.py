@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefair import kernels
-from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, linearise, on_grid
+from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, linearise
 from surefair.learners import trace as traces
 from surefair.learners._settings import Settings, own
 from surefair.rows import FloatArray, IntArray
@@ -70,9 +70,14 @@ class PenalisedSGD:
     FORMS = ((SquaredPenalty, False), (SoftRatePenalty, False))
 
     @cached_property
-    def pulls(self) -> FloatArray:
-        """What each row of D' on the wrong side adds to the gradient of each kinked function, shape (L, m, D)."""
-        return on_grid(self.form.weights[:, :, None] * self.form.rows)
+    def kinks(self) -> kernels.Kinks:
+        """The penalty as the kernel takes it; rows and weights of zeros change nothing."""
+        s = self.settings
+        m, D = self.form.rows.shape
+        more = -m % kernels.BLOCK
+        rows = np.pad(np.ascontiguousarray(self.form.rows), [(0, more), (0, D % 2)])
+        weights = np.pad(self.form.weights, [(0, 0), (0, more)])
+        return kernels.Kinks(rows, weights, self.form.contrasts, s.sharpness or 0.0, s.effective_penalty, s.robust)
 
     def init(self, n_columns: int) -> SGDState:
         """State before the first row: every column at the start."""
@@ -88,10 +93,7 @@ class PenalisedSGD:
         theta, total, trace = own(state[1:], reuse)
         batch = s.batch(X, y, weight, state.k)
         room = traces.room(trace, state.k, len(y), X.shape[1], columns)
-        args = (
-            batch, s.objective(), kernels.Record(s.start, *room), np.ascontiguousarray(self.form.rows),
-            self.form.weights, self.pulls, self.form.contrasts, s.sharpness or 0.0, s.effective_penalty, s.robust,
-        )  # fmt: skip
+        args = (batch, s.objective(), self.kinks, kernels.Record(s.start, *room))
         kernels.on_threads(kernels.penalised_sgd, args, (theta, total), n_threads, columns)
         traces.add(trace, s.loss, batch.X, y, weight, *room, state.k)
         return SGDState(state.k + len(y), theta, total, trace)

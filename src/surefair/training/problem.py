@@ -84,7 +84,6 @@ class Problem:
             multipliers=self.multipliers,
             start=start,
             robust=self.step_size is None,
-            dtype=self.dtype,
         )
 
     def differences(self, other: Problem) -> list[str]:

@@ -1,4 +1,7 @@
-"""A NumPy loop over non-zero features only: scalars per replicate carry ridge, projection and average."""
+"""A NumPy loop over non-zero features only: scalars per replicate carry ridge, projection and average.
+
+It learns under a slab that 200 rows fix, which is less work than to learn the constraint from all rows.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from scipy.sparse import csr_matrix
 from work import ALPHA, Array, Call, Data, Work, steps
 
 NAME = "NumPy loop, lazy"
-NOTE = "The same method in the lazy form that touches non-zero features only; multipliers are not timed."
+NOTE = "Dual averaging under a fixed slab, which touches non-zero features only; multipliers are not timed."
 PACKAGE, CORE = "numpy", True
-TARGETS = {"slab, d=2^18, 50 non-zeros, B=100": 3}
+TARGETS: dict[str, float] = {}
+FIXED = 200  # rows that fix the slab
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
@@ -17,7 +21,9 @@ def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
     if work.dense:
         return None
     X, V, eta = data.design(work.rows), data.multipliers(work.rows), steps(work.rows)
-    return lambda: lazy_loop(X, data.y, data.x_tilde, V, eta), work.rows
+    group = data.z[:FIXED] - data.z[:FIXED].mean()
+    x_tilde = X[:FIXED].T @ group / FIXED
+    return lambda: lazy_loop(X, data.y, x_tilde, V, eta), work.rows
 
 
 def lazy_loop(X: csr_matrix, y: Array, x_tilde: Array, V: Array, eta: Array) -> Array:

@@ -865,11 +865,12 @@ def next_rows(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any = Non
     known = clf.model_.groups
     if sensitive_features is None:
         model = clf.model_
-        learns = model.fit is None or model.fit.is_learnt
-        if known is not None and learns and model.problem.criterion is not None:
+        learns = model.problem.learns if model.fit is None else model.fit.is_learnt
+        if known is not None and model.problem.criterion is not None and (learns or model.fit is None):
+            until = "." if learns else f" until the constraint set has its {model.n_first:,} rows."
             raise ValueError(
-                "sensitive_features is missing, and the constraint is learnt from every row. Pass the group of each "
-                "row."
+                "sensitive_features is missing, and the constraint is learnt from "
+                f"{'every row' if learns else 'the first rows'}. Pass the group of each row{until}"
             )
         return clf._code(X, y, None, sample_weight)
     if known is None:

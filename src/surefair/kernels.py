@@ -279,7 +279,7 @@ def exponential(x: float) -> float:
     p = p * r + 1.0
     p = p * r + 1.0
     bits = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52)
-    return p * bits.view(np.float64)  # type: ignore[no-any-return]
+    return p * bits.view(np.float64)
 
 
 @compiled

@@ -450,13 +450,6 @@ class Running:
 
     def _begin(self, warmup: Rows) -> None:
         """Let both models begin with their warm-up rows."""
-        warmup = warmup.trimmed()
-        for name, levels in warmup.groups.levels.items():
-            if self.settings.criterion is not None and len(levels.values) < 2:
-                raise ValueError(
-                    f"The {warmup.n:,} rows that training begins with show only one group of {name!r}. If the data are "
-                    "sorted by it, shuffle them or leave out keep_order (--keep-order); otherwise name another column."
-                )
         self._each(lambda model, n_threads: model.begin_with(warmup))
         self.trained += warmup.n
 

@@ -37,11 +37,11 @@ def check(p_values: Sequence[float], names: Sequence[str | None]) -> list[Diagno
 
 
 def check_pairs(pairs: Sequence[str]) -> list[Diagnostic]:
-    """Report pairs of groups, described in words, whose gap depends on the coefficients by no more than chance."""
+    """Report gaps between groups, described in words, that depend on the coefficients by no more than chance."""
     if not pairs:
         return []
     message = (
         f"The rows so far do not show that decisions could differ between {first_few([*pairs])} by more than chance. "
-        "These groups are measured, but not constrained."
+        "Such gaps are measured, but not constrained."
     )
     return [ChanceConstraint(message, len(pairs), 0)]

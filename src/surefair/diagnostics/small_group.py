@@ -19,7 +19,7 @@ DIAGNOSTIC = SmallGroup
 
 
 def check(rows: Mapping[str, int], least: int) -> list[Diagnostic]:
-    """Report groups, described in words, with too few rows that the criterion looks at."""
+    """Report groups, or rates of groups, described in words, with too few rows that the criterion looks at."""
     small = [name for name, n in rows.items() if n < least]
     if not small:
         return []

@@ -104,9 +104,9 @@ def optima(
     """Return all local optima found of a classifier's problem when (X, y) is the whole population, best first.
 
     Where the constraint is learnt from all rows, the solver starts from the optimum of the loss alone, and from the
-    same with a shifted intercept. Under a fixed constraint the problem is convex and has one optimum. With a fixed penalty,
-    the solver starts from the optimum of the loss alone, from 0, from where the learner itself started (the optimum on
-    D', or 0), and from random points of the size of the first.
+    same with a shifted intercept. Under a fixed constraint the problem is convex and has one optimum. With a fixed
+    penalty, the solver starts from the optimum of the loss alone, from 0, from where the learner itself started (the
+    optimum on D', or 0), and from random points of the size of the first.
 
     Parameters
     ----------

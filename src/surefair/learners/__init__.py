@@ -49,8 +49,11 @@ class Learner(Protocol[S]):
     def mean(self, state: S) -> FloatArray:
         """Averaged iterates, shape (D, R)."""
 
+    def completed(self, state: S) -> S:
+        """State with the rows of an incomplete block taken in, by this learner's multipliers."""
+
     def merge(self, state: S, other: S) -> S:
-        """State of two shards of rows."""
+        """State of two shards of rows, both completed."""
 
 
 def by_form(learners: Iterable[Any]) -> dict[tuple[type[Form], bool], Any]:

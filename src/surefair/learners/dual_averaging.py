@@ -196,6 +196,10 @@ class DualAveraging:
         """Iterates θ that the next row will meet, shape (D, R)."""
         return self.project(self._dual(state))
 
+    def completed(self, state: DualState) -> DualState:
+        """State as it is: what waiting rows add is known."""
+        return state
+
     def merge(self, state: DualState, other: DualState) -> DualState:
         """State of two shards: averages and dual points weighted by rows, traces one after the other."""
         k = state.k + other.k

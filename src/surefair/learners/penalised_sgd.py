@@ -128,6 +128,10 @@ class PenalisedSGD:
         """Averaged iterates θ̄, shape (D, R); before the first row, the start."""
         return state.total / state.k if state.k else state.theta.copy()
 
+    def completed(self, state: SGDState) -> SGDState:
+        """State as it is: what waiting rows add is known."""
+        return state
+
     def merge(self, state: SGDState, other: SGDState) -> SGDState:
         """State of two shards: averages and iterates weighted by rows, traces one after the other."""
         k = state.k + other.k

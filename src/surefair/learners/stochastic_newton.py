@@ -196,11 +196,11 @@ class StochasticNewton:
 
     def mean(self, state: NewtonState) -> FloatArray:
         """Coefficients after all rows, shape (D, R)."""
-        return self._complete(state).theta.copy()
+        return self.completed(state).theta.copy()
 
     def merge(self, state: NewtonState, other: NewtonState) -> NewtonState:
-        """State of two shards that began with the same warm-up rows, which count once."""
-        one, two = self._complete(state), self._complete(other)
+        """State of two shards that began with the same warm-up rows, which count once; both must be ``completed``."""
+        one, two = state, other
         start = self._moving_of(two.origin)
         parts = [(self._moving(one), 1.0), (self._moving(two), 1.0), (start, -1.0)]
         weight = sum(sign * part.weight for part, sign in parts)
@@ -268,7 +268,7 @@ class StochasticNewton:
         state = self._survey(state, rows, entries)
         return self._walked(state._replace(**moving._asdict()), path, k, len(y))
 
-    def _complete(self, state: NewtonState) -> NewtonState:
+    def completed(self, state: NewtonState) -> NewtonState:
         """State with the rows of an incomplete block taken in."""
         if not len(state.rows):
             return state
@@ -459,7 +459,7 @@ class StochasticNewton:
 
     def columns(self, state: NewtonState) -> kernels.Columns:
         """Coefficients, multipliers, values, counts and weight of all columns after all rows."""
-        return self._moving(self._complete(state))
+        return self._moving(self.completed(state))
 
     def pushes(self, state: NewtonState) -> tuple[FloatArray, FloatArray]:
         """Multipliers of the pairs, and their gaps in terms of the surrogate, (J, R) each."""

@@ -78,12 +78,17 @@ def check_groups(fit: Fit) -> list[Diagnostic]:
         return []
     groups = fit.first.groups
     c = form.comparisons
-    seen = fit.state.seen[: c.n_rates, 0].reshape(len(c.rates), c.n_groups).min(axis=0)
-    found = small_group.check(dict(zip(groups.words, seen.astype(int).tolist(), strict=True)), FEW)
-    off = c.pairs[fit.state.followed[:, 0] == 0.0] % c.n_groups
-    enough = (seen >= FEW)[off].all(axis=1) if len(off) else np.zeros(0, dtype=bool)
-    pairs = dict.fromkeys(f"{groups.words[a]} and {groups.words[b]}" for a, b in off[enough].tolist())
-    return found + chance_constraint.check_pairs([*pairs])
+    seen = fit.state.seen[: c.n_rates, 0]
+    rates = [f" ({rate.words})" if len(c.rates) > 1 else "" for rate in c.rates]
+    words = [f"{group}{rate}" for rate in rates for group in groups.words]
+    found = small_group.check(dict(zip(words, seen.astype(int).tolist(), strict=True)), FEW)
+    off = c.pairs[fit.state.followed[:, 0] == 0.0]
+    enough = (seen >= FEW)[off].all(axis=1)
+    pairs = [
+        f"{groups.words[one % c.n_groups]} and {groups.words[two % c.n_groups]}{rates[one // c.n_groups]}"
+        for one, two in off[enough].tolist()
+    ]
+    return found + chance_constraint.check_pairs(pairs)
 
 
 def _check_separable(fit: Fit, enough: bool) -> list[Diagnostic]:

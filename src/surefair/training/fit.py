@@ -190,8 +190,9 @@ class Fit:
         return replace(self, first=rows, learner=learner, state=state)
 
     def merge(self, other: Fit) -> Fit:
-        """Merge the fits of two shards of rows."""
-        state = self.learner.merge(self.state, other.state)
+        """Merge the fits of two shards of rows, whose replicates have weights of their own."""
+        mine, theirs = (fit.learner.completed(fit.state) for fit in (self, other))
+        state = self.learner.merge(mine, theirs)
         shards = sum(fit.shards for fit in (self, other) if fit.n_rows > 0)
         twice = float(self.first.weight.sum()) if self.is_learnt else 0.0
         return replace(self, state=state, weight=self.weight + other.weight - twice, shards=max(shards, 1))
@@ -330,6 +331,7 @@ def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun]:
         )
     if problem.criterion is not None and groups is not None:
         groups.check_comparable(", or use criterion=None to train without a constraint")
+        _check_groups_shown(rows, groups)
     rows = rows.copy()
     if is_sparse(rows.X):
         rows = replace(rows, X=rows.X.toarray())
@@ -339,6 +341,19 @@ def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun]:
     state = learner.init(1 + problem.n_replicates)
     fit = Fit(problem, rows, begun.W, learner, state, False, weight=float(rows.weight.sum()))
     return fit, Begun(begun.reached, *begun.gaps, begun.carriers)
+
+
+def _check_groups_shown(rows: Rows, groups: Groups) -> None:
+    """Refuse first rows that show only one group of a sensitive column."""
+    for code, (column, levels) in zip(rows.group.T, groups.levels.items(), strict=True):
+        shown = np.unique(code[(rows.weight > 0.0) & (code >= 0)])
+        if len(shown) < 2:
+            of = "" if column is None else f" of {column!r}"
+            which = ", ".join(repr(name) for name in levels.values[shown].tolist()) or "none"
+            raise ValueError(
+                f"The first {rows.n} rows, which training begins with, show {len(shown)} group{of} with any weight "
+                f"({which}), and a constraint compares two or more. Rows must come in random order: shuffle them."
+            )
 
 
 def task_of(problem: Problem, rows: Rows) -> Task:

@@ -30,7 +30,7 @@ def held_out(stream):
 
 @pytest.fixture(scope="session")
 def fitted(stream):
-    train = stream.rows(0, 2_000)
+    train = stream.rows(0, 4_000)
     clf = FairClassifier("error_rate", n_replicates=60, random_state=0)
     return clf.fit(train.X, train.y, sensitive_features=train.sensitive)
 

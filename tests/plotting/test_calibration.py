@@ -13,7 +13,7 @@ from surefair.plotting import CalibrationDisplay
 @pytest.fixture(scope="module")
 def found(stream):
     rows = stream.rows(0, 2_000)
-    clf = FairClassifier(n_replicates=60, n_constraint=200)
+    clf = FairClassifier(n_replicates=60)
     sizes = {"n_rows": 300, "n_evaluation": 400, "repetitions": 12}
     return calibrate(clf, rows.X, rows.y, sensitive_features=rows.sensitive, **sizes)
 

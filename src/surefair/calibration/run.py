@@ -173,7 +173,7 @@ def calibrate_rows(
     clf: FairClassifier, population: Rows, request: Request, constraint_set: Rows | None = None, library: Any = None
 ) -> Calibration:
     """Do what ``calibrate`` does with rows that are checked and coded already, such as those of a file."""
-    check_parameters(clf)
+    check_parameters(clf, fixed=constraint_set is not None)
     if clf.n_replicates < 2:
         raise ValueError(
             f"An interval needs replicates, and this classifier has n_replicates={clf.n_replicates}. Use "

@@ -279,7 +279,7 @@ def exponential(x: float) -> float:
     p = p * r + 1.0
     p = p * r + 1.0
     bits = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52)
-    return p * bits.view(np.float64)  # type: ignore[no-any-return]
+    return p * bits.view(np.float64)
 
 
 @compiled
@@ -1114,7 +1114,7 @@ def penalised_sgd(
             share = 1.0 / (HEAD_START + k)
             score[:] = 0.0
             for j in range(D):
-                head = HEAD_START * record.start[j]
+                head = HEAD_START * record.start[j]  # outside the inner loop, so that every column rounds it the same
                 for b in range(padded):
                     average = (head + total_[j, b]) * share
                     point[j, b] = average if kinks.robust else theta_[j, b]

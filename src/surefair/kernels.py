@@ -1114,7 +1114,7 @@ def penalised_sgd(
             share = 1.0 / (HEAD_START + k)
             score[:] = 0.0
             for j in range(D):
-                head = HEAD_START * record.start[j]
+                head = HEAD_START * record.start[j]  # outside the inner loop, so that every column rounds it the same
                 for b in range(padded):
                     average = (head + total_[j, b]) * share
                     point[j, b] = average if kinks.robust else theta_[j, b]

@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from surefair.audit.result import Settings
-from surefair.audit.run import CHUNK, Running
+from surefair.audit.run import Running
+from surefair.audit.settings import AuditSettings
 from surefair.tables.bad_rows import BadRows
 from surefair.tables.encoder import Features
+from surefair.tables.intake import CHUNK
 from surefair.tables.source import open_source
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -77,7 +78,7 @@ def main() -> None:
             maker.join()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         moments: list[tuple[int, float]] = []
-        running = Running.begin(path, Settings(label="label", sensitive=("group",)))
+        running = Running.begin(path, AuditSettings(label="label", sensitive=("group",)))
         start = time.perf_counter()
         running.run(n_jobs=-1, progress=lambda n: moments.append((n, time.perf_counter() - start)))
         elapsed = time.perf_counter() - start

@@ -17,7 +17,7 @@ import surefair as sf
 from surefair.criteria import CRITERIA
 
 REPLICATES, SCALED, TARGET = 1_000, 20, 1_000
-LARGE = Work("evaluation", "demographic_parity", d=14, replicates=200, constraint_rows=1_000, rows=1_000_000)
+LARGE = Work("evaluation", "demographic_parity", d=14, replicates=200, rows=1_000_000)
 GROUPS = 5
 
 

@@ -27,10 +27,10 @@ from work import CORES, RESULTS, cores, keep, machine, seconds, show
 from surefair.diagnostics import Diagnostic
 from surefair.experiments import experiments
 from surefair.experiments.setups import PRESETS
-from surefair.experiments.study import begin, repeat, trained
+from surefair.experiments.study import begin, repeat
 from surefair.learners import trace
 
-ROWS = 300  # rows of plain steps that are timed
+ROWS = 320  # rows of plain steps that are timed
 REPETITIONS = 3  # of our repetitions that are timed
 JOBS = 2  # processes of the full run
 KEPT = RESULTS / "bench_reproduce.json"
@@ -39,29 +39,30 @@ warnings.simplefilter("ignore", Diagnostic)
 
 def plain_row(study: Any) -> float:
     """Seconds of one plain NumPy step."""
+    first = study.model(0).n_first
     with patch.object(trace, "fresh", lambda _: trace.nothing()):
-        clf = trained(study.classifier(random_state=0), study, study.population.part(slice(0, 10)))
-    fit, rows = clf._fit, study.population.part(slice(10, 10 + ROWS))
-    X, y, state = fit.moved(rows.X), np.where(rows.y > 0, 1.0, -1.0), fit.state
+        fit = study.model(0).take(study.population.part(slice(0, first))).trained
+    rows = study.population.part(slice(first, first + ROWS))
+    X = fit.to_learner(rows.X)
 
     def steps() -> None:
-        now = state
-        for x, label in zip(X, y, strict=True):
-            now = fit.learner.reference_step(now, x, label)
+        now = fit.state
+        for x, label, group in zip(X, rows.y, rows.group, strict=True):
+            now = fit.learner.reference_step(now, x, label, group=group)
 
     return seconds(steps) / ROWS
 
 
 def plain_look(study: Any) -> float:
     """Seconds for the decisions of all replicates on D̃, their gaps and quantiles, in plain NumPy."""
-    held, B = study.evaluation, study.classifier().n_replicates
+    held, B = study.evaluation, study.problem(0).n_replicates
     theta = study.star[:, None] + 0.01 * np.random.default_rng(0).normal(size=(len(study.star), B))
 
-    looked_at = held.y == 0 if study.setup.criterion == "false_positive_rate" else np.ones(len(held.y), dtype=bool)
+    looked_at = held.y < 0 if study.setup.criterion == "false_positive_rate" else np.ones(len(held.y), dtype=bool)
 
     def look() -> None:
         positive = held.X @ theta[:-1] + theta[-1] > 0.0
-        rates = [positive[looked_at & (held.group == g)].mean(axis=0) for g in (0, 1)]
+        rates = [positive[looked_at & (held.group[:, 0] == g)].mean(axis=0) for g in (0, 1)]
         np.quantile(rates[0] - rates[1], (0.025, 0.975))
 
     return seconds(look) * len(study.preset.bands)

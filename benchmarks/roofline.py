@@ -31,7 +31,7 @@ from surefair.kernels import BLOCK, TILE
 
 SHORT = 15  # runs
 SLOTS_A_FEATURE, SLOTS_BESIDES, BYTES_A_BLOCK = 3, 35, 40
-SLABS = [work._replace(rows=200_000) for work in WORKS if work.slab and work.dense]
+SLABS = [work._replace(rows=200_000) for work in WORKS if work.slab]
 SIZES, COMPARED, BATCH = (10_000, 50_000, 200_000), 50_000, 10_000  # rows
 FRACTION, SHARE = 0.45, 0.9  # targets for works with enough features to dominate the kernel
 LEVELS = {"L1": 2**14, "L2": 2**19, "memory": 2**28}  # bytes that are read repeatedly
@@ -113,8 +113,8 @@ def measure(work: Work) -> Iterator[Line]:
     stream = sf.FairClassifier(n_replicates=work.replicates, random_state=0, n_jobs=1)
     first = {"sensitive_features": data.z[:BATCH], "constraint_set": data.apart}
     stream.partial_fit(data.X[:BATCH], data.y[:BATCH], **first)
-    fit = stream._fit
-    moved, labels = fit.moved(data.X), data.y.astype(float)
+    fit = stream.model_.trained
+    moved, labels = fit.to_learner(data.X), data.y.astype(float)
 
     def whole(n: int) -> None:
         clf.fit(data.X[:n], data.y[:n], sensitive_features=data.z[:n], constraint_set=data.apart)

@@ -104,22 +104,24 @@ def with_ones(X: Any) -> Any:
 
 
 def dense_rows(work: Work, n: int, seed: int) -> tuple[Array, Array, Array]:
-    """Correlated features, logistic labels, a group that depends on the features; no intercept column."""
+    """Correlated features, logistic labels, a group that depends on important features; no intercept column."""
     rng, d = np.random.default_rng(seed), work.d - 1
     X = rng.normal(size=(n, d))
+    some = d // 4 + 1
+    lean = X[:, -some:].sum(axis=1) / np.sqrt(some)
     X[:, 1:] += 0.5 * X[:, :1]
     y = np.where(X @ np.linspace(-1.0, 1.0, d) / np.sqrt(work.d) + rng.logistic(size=n) > 0.0, 1, -1)
-    return X, y, (X[:, 0] + rng.normal(size=n) > 0.0).astype(int)
+    return X, y, (lean + rng.normal(size=n) > 0.0).astype(int)
 
 
 def sparse_rows(work: Work, n: int, seed: int) -> tuple[sparse.csr_matrix, Array, Array]:
-    """Few non-zero features per row, some more common than others; logistic labels; a group that depends on them."""
+    """Few non-zero features per row, some more common than others; logistic labels; a group like part of the score."""
     rng, d, k = np.random.default_rng(seed), work.d - 1, work.non_zeros or work.d
     columns = np.minimum((d * rng.random((n, k)) ** 3).astype(np.int64), d - 1)
     X = sparse.csr_matrix((rng.normal(size=n * k), (np.repeat(np.arange(n), k), columns.ravel())), (n, d))
     theta = np.random.default_rng(0).normal(size=d)
     y = np.where(X @ theta / np.sqrt(k) + rng.logistic(size=n) > 0.0, 1, -1)
-    return X, y, (X[:, :1000].sum(axis=1).A1 + rng.normal(size=n) > 0.0).astype(int)
+    return X, y, (X[:, :1000] @ theta[:1000] + rng.normal(size=n) > 0.0).astype(int)
 
 
 def steps(n: int) -> Array:

@@ -2,7 +2,8 @@
 
 Each problem has a population of 200,000 rows. Each of R repetitions draws n rows with replacement: the first are the
 warm-up rows that all shards share, and the others are cut into M shards of equal length. ``fit_shards`` fits and merges
-them with default settings and 200 replicates. The study then compares the intervals of all four sources, and those of
+them with default settings and 200 replicates (on synthetic DM with a tolerance of 0.05, because equal false-positive
+rates would mean the same decision for everyone). The study then compares the intervals of all four sources, and those of
 the coefficients, with their true values on 5,000 evaluation rows, as in studies/calibration.py. A repetition has the
 same rows for every M, so differences between M are paired.
 
@@ -53,16 +54,13 @@ def logistic(d: int = 20) -> Rows:
     return Rows(X, y, (X[:, -2:].sum(axis=1) + rng.normal(size=len(X)) > 0.0).astype(int))
 
 
-PROBLEMS: dict[str, tuple[Callable[[], Any], str | None]] = {  # population, criterion
-    "synthetic DI, demographic parity": (
-        lambda: sf.datasets.SyntheticDI(seed=SEED).sample(N_POPULATION),
-        "demographic_parity",
-    ),
+PROBLEMS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {  # population, parameters
+    "synthetic DI, demographic parity": (lambda: sf.datasets.SyntheticDI(seed=SEED).sample(N_POPULATION), {}),
     "synthetic DM, false-positive rate": (
         lambda: sf.datasets.SyntheticDM(seed=SEED).sample(N_POPULATION),
-        "false_positive_rate",
+        {"criterion": "false_positive_rate", "tolerance": 0.05},
     ),
-    "logistic, 20 features, no constraint": (logistic, None),
+    "logistic, 20 features, no constraint": (logistic, {"criterion": None}),
 }
 
 
@@ -77,10 +75,10 @@ def in_shards(M: int, clf: sf.FairClassifier, X: Any, y: Any, *, sensitive_featu
     return fit_shards(clf, shards, warmup=part(0, clf.n_warmup))
 
 
-def measure(population: Any, criterion: str | None, n: int, M: int, args: argparse.Namespace) -> Calibration:
+def measure(population: Any, params: dict[str, Any], n: int, M: int, args: argparse.Namespace) -> Calibration:
     """Calibration with M shards."""
     return sf.calibrate(
-        sf.FairClassifier(criterion),
+        sf.FairClassifier(**params),
         population.X,
         population.y,
         sensitive_features=population.sensitive,
@@ -150,11 +148,11 @@ def main() -> None:
     if min(args.shards) != 1:
         parser.error("--shards must include 1, because the other numbers are compared with it")
     found: dict[tuple[str, int, int], Calibration] = {}
-    for name, (load, criterion) in PROBLEMS.items():
+    for name, (load, params) in PROBLEMS.items():
         population = load()
         for n in args.rows:
             for M in sorted(args.shards):
-                found[name, n, M] = measure(population, criterion, n, M, args)
+                found[name, n, M] = measure(population, params, n, M, args)
                 results.console.print(f"{name}, {n:,} rows in {M} shards: {found[name, n, M].sentence}", highlight=False)
     judged = sum(len(one.table) for (_, n, M), one in found.items() if is_judged(n, M))
     level = 1.0 - (1.0 - LEVEL) / max(judged, 1)

@@ -12,8 +12,8 @@ TARGETS: dict[str, float] = {}
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
-    """Supports slabs on dense rows."""
-    if not (work.slab and work.dense):
+    """Supports fixed slabs."""
+    if not work.slab:
         return None
     rows = 40_000_000 // (work.d + 20) // work.replicates
     X, V, eta = data.design(rows), data.multipliers(rows), steps(rows)

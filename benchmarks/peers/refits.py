@@ -14,8 +14,8 @@ REFITS = 3
 
 
 def prepare(work: Work, data: Data) -> tuple[Call, float] | None:
-    """Supports dense rows; without a constraint, one kind of work is enough."""
-    if not (work.slab and work.dense):
+    """Has no constraint; one kind of work is enough."""
+    if not work.slab:
         return None
     rng, n = np.random.default_rng(0), min(work.rows, 100_000)
     X, y = data.X[:n], data.y[:n]

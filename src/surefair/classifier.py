@@ -107,11 +107,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Inverse width of the slope of a smoothed decision, relative to the spread of the scores; None for 1.33. Where
         the constraint is fixed, τ of a penalty whose kinks max(0, -m) are rounded to softplus(-τm)/τ; None for kinks.
     dtype : {"float64", "float32"}, default="float64"
-        Precision of each replicate's state during training. "float32" takes 0.6 to 0.7 of the time, but not less
-        memory; it works for dense rows and criteria that constrain (or None). It moves coefficients, of the fit and of
-        replicates, by about 1e-4 of a bootstrap standard deviation after 20,000 rows and 1e-3 after a million. Long
-        sums, and all answers, stay in double precision. Use it with many replicates or features; keep "float64" where
-        results must agree to more digits than that.
+        Precision in which replicates meet each row. "float32" takes less time with many replicates, not less memory.
+        Sums over rows, and all answers, stay in double precision, so results hardly differ. It is for rows that are
+        dense, or sparse with at most 1,000 features, and not for a fixed constraint.
     random_state : int, RandomState or None, default=None
         Seed of the weights.
     n_jobs : int or None, default=None
@@ -755,7 +753,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = self.dtype != "float32" and self.step_size == "auto"
+        tags.input_tags.sparse = self.step_size == "auto"
         return tags
 
 

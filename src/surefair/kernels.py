@@ -198,14 +198,26 @@ class Added(NamedTuple):
     gradient: Any  # (D, T)
     count: Any  # (C, T)
     value: Any  # (C, T)
-    row: Any  # (8, T): weight and drift of the block; spread; and what belongs to one row
+    row: Any  # (8, T): weight and drift of the block; spread; and room
     pull: Any  # (C, T), weight of the slope of each cell
     rate: Any  # (F, T)
     gap: Any  # (J, T)
     new: Any  # (J, T)
+    step: Any  # (D, T)
+
+
+class Near(NamedTuple):
+    """What DRAWN rows need and add, in the precision of the rows; longer sums are in double precision."""
+
+    theta: Any  # (D, T)
+    pull: Any  # (C, T)
+    gradient: Any  # (D, T)
+    count: Any  # (C, T)
+    value: Any  # (C, T)
+    row: Any  # (6, T): weight and drift; spread; multiplier, slope and bend of one row
     score: Any  # (BLOCK, T)
     gain: Any  # (2 BLOCK, T)
-    step: Any  # (D, T)
+    block: Any  # (BLOCK, D), four rows
 
 
 class Record(NamedTuple):
@@ -553,12 +565,19 @@ def _dot(a: Any, b: Any) -> float:
 @compiled
 def _derivatives(loss: int, y: float, score: Any, out: Any) -> None:
     """Fill out (columns,) with the derivative of the loss in the score."""
-    if loss == LOG_LOSS:
+    number = score.dtype.type
+    sign = number(y)
+    one = number(1.0)
+    two = number(2.0)
+    if loss == LOG_LOSS and score.itemsize == 4:
         for b in range(len(score)):
-            out[b] = -y / (1.0 + exponential(y * score[b]))
+            out[b] = -sign / (one + exponential_single(sign * score[b]))
+    elif loss == LOG_LOSS:
+        for b in range(len(score)):
+            out[b] = -sign / (one + exponential(sign * score[b]))
     elif loss == SQUARED_ERROR:
         for b in range(len(score)):
-            out[b] = -2.0 * (y - score[b])
+            out[b] = -two * (sign - score[b])
 
 
 @compiled
@@ -1268,7 +1287,7 @@ def newton(
     tile = _tile(last - first, TILE)
     for low in range(first, last, tile):
         high = min(low + tile, last)
-        held, added, words, block = _newton_room(rows, objective, comparing, high - low)
+        held, added, near, words = _newton_room(rows, objective, comparing, high - low)
         for part in range(len(held)):
             _copy(state[part][:, low:high], held[part])
         T = held.theta.shape[1]
@@ -1280,7 +1299,11 @@ def newton(
                 end = min(n, begin + DRAWN)
                 if begin == 0 or not is_first:
                     _open(comparing, held, added)
-                _add_to_cells(rows, entries, objective, comparing, (begin, end, low), words, block, held, added)
+                    _copy(held.theta, near.theta)
+                    _copy(added.pull, near.pull)
+                    _copy(added.row[2:3], near.row[2:3])
+                _add_to_cells(rows, entries, objective, comparing, (begin, end, low), words, near)
+                _add_near(near, added)
                 if is_first and end < n:
                     continue
                 if is_first:
@@ -1308,21 +1331,25 @@ def newton(
 
 @compiled
 def _newton_room(rows: Any, objective: Any, comparing: Any, n_columns: int) -> Any:
-    """Room for one tile of columns: its state, what rows add to it, random bits, and four rows."""
-    like = rows.X
-    D = like.shape[1]
+    """Room for one tile of columns: its state, what blocks and rows add to it, and random bits."""
+    one = rows.X
+    D = one.shape[1]
     even = D + D % 2
-    T = -(-n_columns // 8) * 8
+    T = -(-n_columns // 16) * 16
     C = len(comparing.owner)
     F = comparing.n_rates
     J = comparing.pairs.shape[1]
-    held = Columns(_room(like, even, T), _room(like, J, T), _room(like, C, T), _room(like, C, T), _room(like, 1, T))
+    two = np.empty(0)
+    held = Columns(_room(two, even, T), _room(two, J, T), _room(two, C, T), _room(two, C, T), _room(two, 1, T))
     added = Added(
-        _room(like, even, T), _room(like, C, T), _room(like, C, T), _room(like, 8, T), _room(like, C, T),
-        _room(like, F, T), _room(like, J, T), _room(like, J, T), _room(like, BLOCK, T), _room(like, 2 * BLOCK, T),
-        _room(like, even, T),
+        _room(two, even, T), _room(two, C, T), _room(two, C, T), _room(two, 8, T), _room(two, C, T), _room(two, F, T),
+        _room(two, J, T), _room(two, J, T), _room(two, even, T),
     )  # fmt: skip
-    return held, added, _words(objective.law, T), _room(like, BLOCK, even)
+    near = Near(
+        _room(one, even, T), _room(one, C, T), _room(one, even, T), _room(one, C, T), _room(one, C, T),
+        _room(one, 6, T), _room(one, BLOCK, T), _room(one, 2 * BLOCK, T), _room(one, BLOCK, even),
+    )  # fmt: skip
+    return held, added, near, _words(objective.law, T)
 
 
 @compiled
@@ -1363,8 +1390,7 @@ def _open(comparing: Any, held: Any, added: Any) -> None:
 
 @compiled
 def _add_to_cells(
-    rows: Any, entries: Any, objective: Any, comparing: Any, where: tuple[int, int, int], words: Any, block: Any,
-    held: Any, added: Any,
+    rows: Any, entries: Any, objective: Any, comparing: Any, where: tuple[int, int, int], words: Any, near: Any
 ) -> None:  # fmt: skip
     """Add the gradients of at most DRAWN rows, and their values to their cells.
 
@@ -1372,24 +1398,29 @@ def _add_to_cells(
     """
     begin, end, low = where
     D = rows.X.shape[1]
-    T = held.theta.shape[1]
+    T = near.theta.shape[1]
+    block = near.block
     drawn, drift, scale, v, slope, bend = (
-        added.row[0], added.row[1], added.row[2], added.row[3], added.row[4], added.row[5],
+        near.row[0], near.row[1], near.row[2], near.row[3], near.row[4], near.row[5],
     )  # fmt: skip
+    _clear(near.row[:2])
+    _clear(near.gradient)
+    _clear(near.count)
+    _clear(near.value)
     draw_words(objective.law, objective.seed, rows.first_row + begin, low, words)
     for four in range(begin, end, BLOCK):
         for k in range(BLOCK):
             for j in range(D):
                 block[k, j] = rows.X[four + k, j] if four + k < end else 0.0
-        _products(block, held.theta, added.score)
+        _products(block, near.theta, near.score)
         for k in range(BLOCK):
-            gain = added.gain[2 * k]
+            gain = near.gain[2 * k]
             i = four + k
             if i >= end:
                 for b in range(T):
                     gain[b] = 0.0
                 continue
-            score = added.score[k]
+            score = near.score[k]
             draw_moves(objective.law, rows.weight[i], 0.0, words, i - begin, low == 0, v)
             _derivatives(objective.loss, rows.y[i], score, slope)
             for b in range(T):
@@ -1400,10 +1431,10 @@ def _add_to_cells(
                     value = gain  # free until the end of the row
                     _surrogate(comparing.kind, entries.constant[i, e], entries.sign[i, e], score, scale, value, bend)
                     for b in range(T):
-                        added.count[c, b] += v[b]
-                        added.value[c, b] += v[b] * value[b]
+                        near.count[c, b] += v[b]
+                        near.value[c, b] += v[b] * value[b]
                     for b in range(T):
-                        bend[b] *= added.pull[c, b]
+                        bend[b] *= near.pull[c, b]
                     for b in range(T):
                         slope[b] += bend[b]
                     if comparing.kind == DECISIONS:
@@ -1413,34 +1444,54 @@ def _add_to_cells(
                             drift[b] += bend[b] * score[b]
             for b in range(T):
                 gain[b] = slope[b] * v[b]
-        _add_rows(block, added.gain, 0, added.gradient)
+        _add_rows(block, near.gain, 0, near.gradient)
+
+
+@compiled
+def _add_near(near: Any, added: Any) -> None:
+    """Add what DRAWN rows have added to the sums of their block."""
+    for array, target in (
+        (near.gradient, added.gradient), (near.count, added.count), (near.value, added.value),
+        (near.row[:2], added.row),
+    ):  # fmt: skip
+        for j in range(len(array)):
+            for b in range(array.shape[1]):
+                target[j, b] += array[j, b]
 
 
 @inlined
 def _surrogate(kind: int, constant: float, sign: float, score: Any, scale: Any, value: Any, bend: Any) -> None:
     """Fill value and bend (columns,) with what a row adds to a cell and its slope; see ``criteria.surrogate``."""
+    number = score.dtype.type
+    one = number(1.0)
+    s = number(sign)
+    middle = number(constant + 0.5 * sign)
     if kind == DECISIONS:
+        top0 = number(1.640625)
+        top1, top2, top3 = number(-2.734375), number(2.296875), number(-0.703125)
+        narrow, three = number(1.0 / NARROW), number(3.0)
         for b in range(len(score)):
             u = score[b] * scale[b]
-            w = u * (1.0 / NARROW)
-            w = w if w < 1.0 else 1.0
-            w = w if w > -1.0 else -1.0
+            w = u * narrow
+            w = w if w < one else one
+            w = w if w > -one else -one
             q = w * w
-            odd = 1.640625 + q * (-2.734375 + q * (2.296875 + q * -0.703125))
-            value[b] = constant + sign * (0.5 + w * odd)
+            odd = top0 + q * (top1 + q * (top2 + q * top3))
+            value[b] = middle + s * (w * odd)
             q = u * u
-            q = q if q < 1.0 else 1.0
-            top = 1.0 - q
-            bend[b] = 1.640625 * sign * scale[b] * top * top * (1.0 - 3.0 * q)
+            q = q if q < one else one
+            top = one - q
+            bend[b] = top0 * s * scale[b] * top * top * (one - three * q)
     elif kind == LINEAR:
         for b in range(len(score)):
-            value[b] = sign * score[b]
-            bend[b] = sign
+            value[b] = s * score[b]
+            bend[b] = s
     else:
+        nothing = number(0.0)
         for b in range(len(score)):
-            inside = sign * score[b] > 0.0
-            value[b] = sign * score[b] if inside else 0.0
-            bend[b] = sign if inside else 0.0
+            inside = s * score[b] > nothing
+            value[b] = s * score[b] if inside else nothing
+            bend[b] = s if inside else nothing
 
 
 @compiled

@@ -19,7 +19,7 @@ from surefair.parallel import fit_replicates, fit_shards
 from surefair.plotting import CalibrationDisplay
 
 DATA = sf.datasets.SyntheticDI(seed=3).sample(20_000)
-SMALL = sf.datasets.SyntheticDM(seed=4).sample(2_000)
+SMALL = sf.datasets.SyntheticDI(seed=4).sample(2_000)
 PAPER = sf.PolynomialDecay(0.5, 0.6)  # the constraint is then fixed
 
 
@@ -42,9 +42,11 @@ def found():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("criterion", [None, "demographic_parity", "false_positive_rate"])
-def test_good_intervals_cover(criterion):
-    R, data = 100, sf.datasets.SyntheticDM(seed=3).sample(20_000)
+@pytest.mark.parametrize(
+    ("criterion", "data"), [(None, sf.datasets.SyntheticDM), ("demographic_parity", sf.datasets.SyntheticDI)]
+)
+def test_good_intervals_cover(criterion, data):
+    R, data = 100, data(seed=3).sample(20_000)
     clf = classifier(criterion=criterion, n_replicates=200, n_warmup=500)
     table = calibrate(clf, data, n_rows=1_000, n_evaluation=1_000, repetitions=R, n_jobs=2).table
     least = binom.ppf(1e-3 / len(table), R, 0.95) / R  # an exact method falls below it once in a thousand runs
@@ -109,7 +111,7 @@ def in_two_shards(clf, X, y, *, sensitive_features):
 
 @pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")  # fit_shards issues them
 def test_two_ways_to_fit_see_the_same_rows(found):
-    assert calibrate(fit=fit_replicates).to_dict() == found.to_dict()
+    assert calibrate(fit=fit_replicates).to_dict()["table"] == found.to_dict()["table"]
     other = calibrate(fit=in_two_shards)
     assert other.errors.shape == found.widths.shape == (12, len(found.table))
     apart = other.errors - found.errors
@@ -157,7 +159,7 @@ def test_a_weight_counts_as_so_many_rows(fixed):
     few = {"n_rows": 300, "n_evaluation": 400, "repetitions": 2}
     many = np.arange(2_000) % 3
     double = np.arange(300) < 100
-    D = sf.datasets.SyntheticDM(seed=5).sample(300)
+    D = sf.datasets.SyntheticDI(seed=5).sample(300)
     weighted = few | {"sample_weight": many}
     rows, apart = np.repeat(np.arange(2_000), many), np.repeat(np.arange(300), 1 + double)
     copies = dict(few)
@@ -169,7 +171,7 @@ def test_a_weight_counts_as_so_many_rows(fixed):
     copied = sf.calibrate(classifier(), SMALL.X.iloc[rows], SMALL.y[rows], sensitive_features=groups, **copies)
     known = found.table["source"].eq("total") | found.table["kind"].eq("coefficient")
     assert found.table["truth"][known].tolist() == pytest.approx(copied.table["truth"][known].tolist(), rel=1e-5)
-    assert calibrate(**weighted, fit=fit_replicates).to_dict() == found.to_dict()
+    assert calibrate(**weighted, fit=fit_replicates).to_dict()["table"] == found.to_dict()["table"]
 
 
 def test_rows_are_drawn_in_proportion_to_their_weight():

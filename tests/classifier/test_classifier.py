@@ -1016,6 +1016,7 @@ SORTED = Batch(*(column[np.argsort(TRAIN.group, kind="stable")] for column in tr
     [
         (only(TRAIN, TRAIN.group == 0), "auto", "has only 1 group, 0, and a comparison needs two or more"),
         (only(TRAIN, TRAIN.group == 0), DECAY, "has only 1 group, 0, and a comparison needs two or more"),
+        (SORTED, "auto", r"first 100 rows.* show 1 group with any weight \(0\).*shuffle"),
         (SORTED, DECAY, "no row of group 1"),
     ],
 )

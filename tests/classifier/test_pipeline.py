@@ -11,11 +11,15 @@ import surefair as sf
 
 
 def sample(n, seed):
-    """Rows whose label depends on the distance from the origin, which no straight boundary can separate."""
+    """Rows whose label depends on the distance from the origin, which no straight boundary can separate.
+
+    A third feature shows the group, without which equal shares of decisions would be those of a coin.
+    """
     rng = np.random.default_rng(seed)
     z = rng.integers(2, size=n)
     X = rng.normal(size=(n, 2)) * (1.0 + 0.2 * z[:, None])
-    return X, np.where(np.sum(X**2, axis=1) > 1.6, "outside", "inside"), z
+    shown = z + 0.3 * rng.normal(size=n)
+    return np.column_stack([X, shown]), np.where(np.sum(X**2, axis=1) > 1.6, "outside", "inside"), z
 
 
 def test_a_pipeline_with_random_fourier_features_trains_and_gives_an_interval():

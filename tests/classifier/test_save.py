@@ -19,7 +19,7 @@ from sklearn.base import clone
 import surefair as sf
 from surefair import CRITERIA, Criterion, FairClassifier, PolynomialDecay
 from surefair.classifier import VERSION
-from surefair.criteria import Rate
+from surefair.criteria import SURROGATES, Rate
 from surefair.datasets import SyntheticDM
 from surefair.learners.multipliers import LAWS
 from surefair.losses import LOSSES
@@ -32,7 +32,7 @@ VARIANTS = [(criterion, step_size) for criterion in [*CONSTRAINTS, None] for ste
 
 
 def make(criterion="demographic_parity", **parameters):
-    return FairClassifier(criterion, **{"n_replicates": 10, "n_constraint": 100, "random_state": 0} | parameters)
+    return FairClassifier(criterion, **{"n_replicates": 10, "n_warmup": 100, "random_state": 0} | parameters)
 
 
 def feed(clf, rows=ROWS):
@@ -58,7 +58,7 @@ def path(tmp_path):
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """A classifier and the bytes of its file, which is small, so that many kinds of damage can be tried."""
-    clf = feed(make(n_replicates=3, n_constraint=30))
+    clf = feed(make(n_replicates=3, n_warmup=30))
     path = tmp_path_factory.mktemp("saved") / "clf.npz"
     sf.save(clf, path)
     return clf, path.read_bytes()
@@ -68,7 +68,7 @@ def saved(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("criterion", "step_size"), VARIANTS)
-@pytest.mark.parametrize("stop", [40, 100, 333], ids=["while D' fills", "when D' is full", "later"])
+@pytest.mark.parametrize("stop", [40, 100, 333], ids=["before it begins", "when it begins", "later"])
 def test_training_resumes_with_bit_identical_results(path, criterion, step_size, stop):
     clf = round_trip(feed(make(criterion, step_size=step_size), ROWS.part(0, stop)), path)
     assert bits(feed(clf, ROWS.part(stop))) == bits(feed(make(criterion, step_size=step_size)))
@@ -80,6 +80,26 @@ def test_every_loss_and_multiplier_resumes_with_bit_identical_results(path, loss
     parameters = {"loss": loss, "multiplier": multiplier, "fit_intercept": False}
     clf = round_trip(feed(make(**parameters), ROWS.part(0, 200)), path)
     assert bits(feed(clf, ROWS.part(200))) == bits(feed(make(**parameters)))
+
+
+@pytest.mark.parametrize("criterion", [*CONSTRAINTS, None])
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_every_surrogate_resumes_with_bit_identical_results(path, criterion, surrogate):
+    parameters = {"surrogate": surrogate, "tolerance": 0.05, "sharpness": 2.0}
+    clf = round_trip(feed(make(criterion, **parameters), ROWS.part(0, 200)), path)
+    assert bits(feed(clf, ROWS.part(200))) == bits(feed(make(criterion, **parameters)))
+
+
+@pytest.mark.parametrize("criterion", [*CONSTRAINTS, None])
+def test_a_fit_beside_a_constraint_set_resumes_with_bit_identical_results(path, criterion):
+    def begun():
+        apart, rows = ROWS.part(0, 100), ROWS.part(100, 200)
+        return make(criterion).partial_fit(
+            rows.X, rows.y, sensitive_features=rows.group, constraint_set=(apart.X, apart.y, apart.group)
+        )
+
+    clf = round_trip(begun(), path)
+    assert bits(feed(clf, ROWS.part(200))) == bits(feed(begun(), ROWS.part(200)))
 
 
 def test_a_restart_after_every_batch_changes_no_bit(path):
@@ -113,7 +133,8 @@ def test_a_loaded_classifier_gives_the_same_answers(path):
             step_size=DECAY,
             n_replicates=7,
             multiplier="poisson",
-            n_constraint=10,
+            n_warmup=10,
+            surrogate="scores",
             fit_intercept=False,
             intersections=True,
             sharpness=5.0,
@@ -149,7 +170,7 @@ LEVELS = {
 
 
 @pytest.mark.parametrize("kind", LEVELS)
-@pytest.mark.parametrize("stop", [40, 200], ids=["while D' fills", "later"])
+@pytest.mark.parametrize("stop", [40, 200], ids=["before it begins", "later"])
 def test_labels_and_groups_keep_their_type(path, kind, stop):
     levels = np.asarray(LEVELS[kind])
     rows = ROWS._replace(y=levels[(ROWS.y > 0).astype(int)], group=levels[ROWS.group])
@@ -159,16 +180,16 @@ def test_labels_and_groups_keep_their_type(path, kind, stop):
     assert set(clf.predict(TEST.X).tolist()) <= set(levels.tolist())
 
 
-@pytest.mark.parametrize("stop", [40, 200], ids=["while D' fills", "later"])
+@pytest.mark.parametrize("stop", [40, 200], ids=["before it begins", "later"])
 def test_each_sensitive_column_keeps_its_type(path, stop):
     def some(low, high=None):
         group, half = ROWS.group[low:high], np.arange(500)[low:high] % 2
         z = {"ä": group, "日本": half == 1, 'a "b"': 0.5 * half, "text": np.array(["no", "yes"])[half]}
         return {"X": ROWS.X[low:high], "y": ROWS.y[low:high], "sensitive_features": z}
 
-    clf = make(n_constraint=100, tolerance=0.1).partial_fit(**some(0, stop))
+    clf = make(tolerance=0.1).partial_fit(**some(0, stop))
     clf = round_trip(clf, path).partial_fit(**some(stop))
-    whole = make(n_constraint=100, tolerance=0.1).partial_fit(**some(0))
+    whole = make(tolerance=0.1).partial_fit(**some(0))
     kinds = {name: (groups.dtype.kind, groups.tolist()) for name, groups in clf.groups_.items()}
     assert kinds == {
         "ä": ("i", [0, 1]),
@@ -209,7 +230,7 @@ def test_feature_names_and_library_are_kept(path, library):
 
 
 @pytest.mark.parametrize("criterion", [*CONSTRAINTS, None])
-@pytest.mark.parametrize("stop", [40, 200], ids=["while D' fills", "later"])
+@pytest.mark.parametrize("stop", [40, 200], ids=["before it begins", "later"])
 def test_a_file_contains_no_code(path, criterion, stop):
     sf.save(feed(make(criterion), ROWS.part(0, stop)), path)
     with np.load(path, allow_pickle=False) as archive:
@@ -241,7 +262,7 @@ def test_a_file_is_never_half_written(path, monkeypatch, failing, error):
         with pytest.raises(type(error)):
             sf.save(feed(clf, ROWS.part(200)), path)
     assert os.listdir(path.parent) == [path.name]
-    assert sf.load(path).n_rows_ == 100
+    assert sf.load(path).n_rows_ == 200
 
 
 def test_a_custom_criterion_is_refused_before_anything_is_written(path):
@@ -337,8 +358,8 @@ def in_array(arrays):
 
 CHANGES = {
     "another format": (in_meta(format="pears"), "format 'pears'"),
-    "a later version": (in_meta(version=99), "version 99; this release reads .*, version 7. Read it with the release"),
-    "an earlier version": (in_meta(version=1), "version 1; this release reads .*, version 7. Read it with the release"),
+    "a later version": (in_meta(version=99), "version 99; this release reads .*, version 8. Read it with the release"),
+    "an earlier version": (in_meta(version=1), "version 1; this release reads .*, version 8. Read it with the release"),
     "another description": (in_meta(seed=1), "its description fails its checksum"),
     "another number": (in_array, "damaged: W fails its checksum"),
     "a lost array": (lambda arrays: arrays.pop("W"), "damaged: W fails its checksum"),

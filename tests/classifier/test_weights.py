@@ -26,7 +26,7 @@ DECAY = PolynomialDecay(0.2, 0.6)
 
 
 def make(criterion="demographic_parity", **parameters):
-    return FairClassifier(criterion, **{"n_replicates": 5, "n_constraint": 100, "random_state": 0} | parameters)
+    return FairClassifier(criterion, **{"n_replicates": 5, "n_warmup": 100, "random_state": 0} | parameters)
 
 
 def apart(weight=None, rows=D_PRIME):
@@ -92,10 +92,20 @@ def test_any_batches_give_the_same_bits(criterion, step_size):
 
 
 @each_criterion
-def test_the_first_rows_of_a_stream_keep_their_weights_in_the_constraint_set(criterion):
+def test_under_a_schedule_the_first_rows_of_a_stream_keep_their_weights_in_the_constraint_set(criterion):
     first, rest = TRAIN.part(0, 100), TRAIN.part(100)
-    given = train(make(criterion), rest, WEIGHT[100:], constraint_set=apart(WEIGHT[:100], first))
-    assert thetas(feed(make(criterion))).tobytes() == thetas(given).tobytes()
+    given = train(make(criterion, step_size=DECAY), rest, WEIGHT[100:], constraint_set=apart(WEIGHT[:100], first))
+    assert thetas(feed(make(criterion, step_size=DECAY))).tobytes() == thetas(given).tobytes()
+
+
+@each_criterion
+def test_in_the_warm_up_rows_a_weight_repeats_a_row(criterion):
+    rows, weight = draw_batch(STREAM, 0, 2000), np.random.default_rng(1).integers(1, 3, size=2000)
+    again = np.repeat(np.arange(2000), weight)
+    repeated = rows._replace(X=rows.X[again], y=rows.y[again], group=rows.group[again])
+    exact = {"n_warmup": 10**6, "n_replicates": 0, "tolerance": 0.1}
+    weighted, expected = train(make(criterion, **exact), rows, 0.5 * weight), train(make(criterion, **exact), repeated)
+    np.testing.assert_allclose(thetas(weighted), thetas(expected), rtol=1e-5)
 
 
 @pytest.mark.parametrize("criterion", CONSTRAINTS)
@@ -144,62 +154,119 @@ def test_a_group_of_weight_0_in_the_constraint_set_is_missing():
         train(make("false_negative_rate"), constraint_set=apart(of_one.astype(float)))
 
 
+@each_training
+@pytest.mark.parametrize("criterion", CONSTRAINTS)
+def test_one_of_two_groups_may_not_have_weight_0(criterion, method):
+    weight = (TRAIN.group == 0).astype(float)
+    message = r"first 100 rows.* show 1 group with any weight \(0\), and a constraint compares two or more"
+    refused(make(criterion), message, train, TRAIN, weight, method)
+    assert train(make(None), TRAIN, weight, method).group_counts_["n"].sum() == 600
+
+
+def test_a_group_of_weight_0_after_the_warm_up_rows_is_not_learnt_from():
+    weight = ((TRAIN.group == 0) | (np.arange(600) < 100)).astype(float)
+    clf = train(make("false_positive_rate", tolerance=0.1), TRAIN, weight)
+    others = TRAIN._replace(X=np.where(weight[:, None] > 0.0, TRAIN.X, -7.0 * TRAIN.X))
+    assert bits(clf) == bits(train(make("false_positive_rate", tolerance=0.1), others, weight))
+
+
+@pytest.mark.parametrize("criterion", ["demographic_parity", "false_positive_rate"])
+def test_a_third_group_of_weight_0_does_not_matter(criterion):
+    rows = draw_batch(STREAM, 0, 3000)
+    group = np.where(np.arange(3000) % 3 == 0, 2, rows.group)
+    some = group < 2
+    exact = {"n_warmup": 3000, "tolerance": 0.1}
+    clf = train(make(criterion, **exact), rows._replace(group=group), some.astype(float))
+    expected = train(make(criterion, **exact), rows._replace(X=rows.X[some], y=rows.y[some], group=rows.group[some]))
+    assert clf.group_counts_["constrained"].tolist() == [True, True, False]
+    np.testing.assert_allclose(clf.coef_, expected.coef_, rtol=1e-6)
+
+
+def nothing(clf, rows, n, kind=np.asarray):
+    """Take a batch of rows of weight 0."""
+    more = {"sensitive_features": rows.group[:n], "sample_weight": np.zeros(n)}
+    return clf.partial_fit(kind(rows.X[:n]), rows.y[:n], **more)
+
+
 @each_criterion
 @each_step_size
-@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
-def test_a_batch_of_weight_0_is_counted_and_moves_no_coefficient(criterion, step_size, kind):
-    if kind is csr_matrix and criterion not in ("demographic_parity", None):
-        pytest.skip("a penalty needs dense rows")
-
-    def nothing(clf, rows, n):
-        more = {"sensitive_features": rows.group[:n], "sample_weight": np.zeros(n)}
-        return clf.partial_fit(kind(rows.X[:n]), rows.y[:n], **more)
-
+def test_under_a_fixed_constraint_a_batch_of_weight_0_is_counted_and_moves_no_iterate(criterion, step_size):
     def sums(clf):
         return clf.n_rows_ * thetas(clf)
 
     def fresh():
         clf = make(criterion, step_size=step_size)
-        return clf.partial_fit(kind(TRAIN.X), TRAIN.y, sensitive_features=TRAIN.group, sample_weight=WEIGHT)
+        return train(clf, TRAIN, WEIGHT, "partial_fit", constraint_set=apart())
 
     clf = fresh()
     before = sums(clf)
     total = clf.model_.fit.weight
     here = sums(nothing(clf, TEST, 400)) - before
-    assert (clf.n_rows_, clf.model_.fit.weight) == (900, total)
+    assert (clf.n_rows_, clf.model_.fit.weight) == (1000, total)
     there = sums(nothing(clf, TEST, 200)) - before - here
     np.testing.assert_allclose(here / 400.0, there / 200.0, rtol=1e-9, atol=1e-9)  # the average repeats the same point
     others = TEST._replace(X=-7.0 * TEST.X, y=-TEST.y)
     np.testing.assert_allclose(thetas(nothing(fresh(), others, 400)), thetas(nothing(fresh(), TEST, 400)), rtol=1e-12)
 
 
-def test_weights_of_0_in_all_rows_but_the_constraint_set_are_refused():
+@each_criterion
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
+def test_a_batch_of_weight_0_is_counted_and_says_nothing(criterion, kind):
+    def fresh():
+        clf = make(criterion, n_replicates=50, tolerance=0.1)
+        return clf.partial_fit(kind(TRAIN.X), TRAIN.y, sensitive_features=TRAIN.group, sample_weight=WEIGHT)
+
+    clf = fresh()
+    before, total = thetas(clf), clf.model_.fit.weight
+    nothing(clf, TEST, 400, kind)
+    assert (clf.n_rows_, clf.model_.fit.weight) == (1000, total)
+    others = TEST._replace(X=-7.0 * TEST.X, y=-TEST.y)
+    np.testing.assert_allclose(thetas(nothing(fresh(), others, 400, kind)), thetas(clf), rtol=1e-9)
+    assert (np.abs(thetas(clf) - before)[0] < 0.3 * before[1:].std(axis=0)).all()  # it may come nearer to its optimum
+
+
+def test_under_a_schedule_weights_of_0_in_all_rows_but_the_constraint_set_are_refused():
     weight = (np.arange(len(TRAIN.y)) < 100).astype(float)
     with pytest.raises(ValueError, match="zero in every row that is left to train on"):
-        make("demographic_parity").fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.group, sample_weight=weight)
+        train(make(step_size=DECAY), TRAIN, weight)
+    assert train(make(), TRAIN, weight).n_rows_ == 600  # warm-up rows are trained on
 
 
-def test_a_stream_may_begin_with_weights_of_0():
-    weight = np.r_[np.zeros(110), np.ones(490)]
-    clf = feed(make(None), weight=weight, cuts=[105])
+@each_step_size
+def test_a_stream_may_begin_with_some_weights_of_0(step_size):
+    weight = np.r_[np.zeros(60), np.ones(540)]
+    clf = feed(make(None, step_size=step_size), weight=weight, cuts=[55])
     assert np.isfinite(thetas(clf)).all()
-    assert bits(clf) == bits(feed(make(None), weight=weight))
+    assert bits(clf) == bits(feed(make(None, step_size=step_size), weight=weight))
+
+
+def test_weights_of_0_in_all_first_rows_are_refused_where_the_fit_begins_with_them():
+    weight = np.r_[np.zeros(110), np.ones(490)]
+    for criterion in ("demographic_parity", None):
+        with pytest.raises(ValueError, match=r"first 100 rows that have any weight show 0 of the two labels.*Shuffle"):
+            feed(make(criterion), weight=weight)
+    assert np.isfinite(thetas(feed(make(None, step_size=DECAY), weight=weight, cuts=[105]))).all()
     with pytest.raises(ValueError, match="no row of group 0"):  # a constraint needs rows of positive weight
-        feed(make(), weight=weight)
+        feed(make(step_size=DECAY), weight=weight)
 
 
 @pytest.mark.parametrize("criterion", ["demographic_parity", "equalized_odds", "false_discovery_rate", None])
 @pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
-def test_weights_lead_to_the_weighted_optimum(criterion, loss):
+@pytest.mark.parametrize("fixed", [False, True], ids=["learnt", "fixed"])
+def test_weights_lead_to_the_weighted_optimum(criterion, loss, fixed):
     # the second feature favours the label in one half of the rows, and speaks against it in the other
     rng, n = np.random.default_rng(3), 12_000
     half, z, y = rng.integers(2, size=n), rng.integers(2, size=n), 2 * rng.integers(2, size=n) - 1
     X = rng.normal(size=(n, 2)) + np.column_stack([0.5 * y + 0.3 * z, y * (half - 0.5)])
     weight = np.where(half == 1, 9.0, 1.0)
     given = X[:500], y[:500], z[:500], weight[:500]
-    clf = make(criterion, loss=loss, n_replicates=50)
-    clf.fit(X[500:], y[500:], sensitive_features=z[500:], constraint_set=given, sample_weight=weight[500:])
-    plain, best = theory.optimum(clf, X, y), theory.optimum(clf, X, y, sample_weight=weight)
+    if fixed:
+        clf = make(criterion, loss=loss, n_replicates=50)
+        clf.fit(X[500:], y[500:], sensitive_features=z[500:], constraint_set=given, sample_weight=weight[500:])
+    else:
+        clf = make(criterion, loss=loss, n_replicates=50, n_warmup=4000, tolerance=0.02)
+        clf.fit(X, y, sensitive_features=z, sample_weight=weight)
+    plain, best = (theory.optimum(clf, X, y, sensitive_features=z, sample_weight=w) for w in (None, weight))
     found, spread = thetas(clf)[0], thetas(clf)[1:].std(axis=0)
     assert best[1] > plain[1] + 0.1  # so the weights matter
     assert np.all(np.abs(found - best) <= 4.0 * spread + 0.01)
@@ -211,7 +278,7 @@ def test_the_weighted_optimum_is_the_optimum_of_repeated_rows():
     weight = np.random.default_rng(4).integers(3, size=600)
     again = np.repeat(np.arange(600), weight)
     for criterion in CONSTRAINTS:
-        clf = train(make(criterion))
+        clf = train(make(criterion), constraint_set=apart())
         weighted = theory.optimum(clf, TRAIN.X, TRAIN.y, sample_weight=2.0 * weight)
         np.testing.assert_allclose(weighted, theory.optimum(clf, TRAIN.X[again], TRAIN.y[again]), atol=1e-5)
 
@@ -321,7 +388,8 @@ def test_bad_weights_are_refused_everywhere_and_change_nothing(case):
         clf = feed(make(), TRAIN.part(0, seen))
         refused(clf, message, train, TRAIN.part(seen), bad(600 - seen), "partial_fit")
         refused(clf, message, ask, TEST, bad(400))
-        refused(clf, message, lambda clf: theory.optimum(clf, TEST.X, TEST.y, sample_weight=bad(400)))
+        rows = {"X": TEST.X, "y": TEST.y, "sensitive_features": TEST.group}
+        refused(clf, message, lambda clf, rows=rows: theory.optimum(clf, **rows, sample_weight=bad(400)))
         assert bits(feed(clf, TRAIN.part(seen), WEIGHT[seen:])) == bits(feed(make()))
 
 
@@ -335,6 +403,6 @@ def test_weights_of_0_in_every_row_are_refused():
     refused(clf, "no row of group", lambda clf: train(make(), constraint_set=apart(np.zeros(120))))
     refused(
         clf,
-        "zero in every row, so there is no row in the population",
-        lambda clf: theory.optimum(clf, TEST.X, TEST.y, sample_weight=np.zeros(400)),
+        "zero in every row, so there is no row to count",
+        lambda clf: theory.optimum(clf, TEST.X, TEST.y, sensitive_features=TEST.group, sample_weight=np.zeros(400)),
     )

@@ -135,13 +135,15 @@ def test_options_reach_the_audit(here, people):
         "data.csv", "--names", "age,hours,job,sex,high,w,person", "--delimiter", ";", "--encoding", "latin-1",
         "--criterion", "equalized_odds", "--metric", "error_rate", "--metric", "equalized_odds", "--margin", "0.9",
         "--positive", "0", "--features", "age,hours", "--features", "job", "--weights", "w", "--split-by", "person",
-        "--level", "0.9", "--alpha", "0.02", "--constraint-rows", "120", "--seed", "3", "--keep-order", expected=4,
+        "--level", "0.9", "--alpha", "0.02", "--surrogate", "scores", "--tolerance", "0.01", "--seed", "3",
+        "--keep-order", expected=4,
     )  # fmt: skip
     settings = found["settings"]
     assert settings["labels"] == ["1", "0"]
     assert settings["metrics"] == ["error_rate", "equalized_odds"]
     assert settings["features"] == ["age", "hours", "job"]
-    assert (settings["confidence_level"], settings["alpha"], settings["n_constraint"]) == (0.9, 0.02, 120)
+    assert (settings["confidence_level"], settings["alpha"], settings["penalty"]) == (0.9, 0.02, None)
+    assert (settings["surrogate"], settings["tolerance"]) == ("scores", 0.01)
     assert (settings["random_state"], settings["keep_order"], settings["margin"]) == (3, True, 0.9)
     assert [column(found, name)["role"] for name in ("w", "person", "job")] == ["weights", "split", "category"]
     assert found["models"][0]["criterion"] == "equalized_odds"
@@ -159,7 +161,13 @@ def test_the_help_names_every_criterion_and_loss(command):
 # -- Exit codes --------------------------------------------------------------------------------------------------------
 
 
-def test_the_exit_code_is_the_verdict(here, people):
+def test_a_penalty_reaches_the_audit(here, people):
+    found, _ = audit(people(2000), "--penalty", "3")
+    assert (found["settings"]["penalty"], found["settings"]["surrogate"]) == (3.0, "decisions")
+
+
+def test_the_exit_code_is_the_verdict(here, people, monkeypatch):
+    monkeypatch.setattr(auditing, "CHUNK", 50_000)  # with few warm-up rows there is no definite verdict
     save(people(4000))
     for criterion, margin, code, verdict in (
         ("demographic_parity", None, 0, None),
@@ -204,6 +212,8 @@ def test_help_documents_the_exit_codes():
             "Unknown criterion: 'None'. Did you mean 'none'? Known: ",
         ),
         (["audit", "data.csv", *ASKED, "--criterion", "demografic_parity"], "Did you mean 'demographic_parity'"),
+        (["audit", "data.csv", *ASKED, "--surrogate", "score"], "'score' is not one of 'decisions', 'scores'"),
+        (["audit", "data.csv", *ASKED, "--constraint-rows", "100"], "No such option '--constraint-rows'"),
         (["audit", "data.csv", *ASKED, "--out", "data.csv"], "is a file"),
         (["resume", "nowhere"], "does not exist"),
     ],
@@ -241,6 +251,9 @@ def test_wrong_usage_ends_with_code_2(here, people, arguments, message):
         (["--delimiter", "::"], "The delimiter must be one ASCII character"),
         (["--encoding", "utf8000"], "Unknown encoding: 'utf8000'"),
         (["--alpha", "-1"], "alpha must be a number, 0 or larger"),
+        (["--tolerance", "1"], "between two shares of decisions, so it must be less than 1; received 1.0."),
+        (["--penalty", "0"], "penalty must be a positive number, or None for a constraint; received 0.0."),
+        (["--tolerance", "0.05", "--penalty", "2"], "received tolerance=0.05 and penalty=2.0. Leave one of them out."),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(here, people, arguments, message):
@@ -423,9 +436,17 @@ def test_data_without_a_feature_are_refused(here, people):
     assert "No column is left to learn from. Name some as features." in refused(people(500)[["sex", "high"]])
 
 
-@pytest.mark.parametrize("rows", [60, 100, 150])
+@pytest.mark.parametrize("rows", [30, 60])
 def test_a_file_with_few_rows_is_refused(here, people, rows):
     assert "There are too few rows" in refused(people(rows))
+
+
+@pytest.mark.parametrize("rows", [100, 150])
+def test_a_file_with_hardly_enough_rows_gives_no_definite_verdict(here, people, rows):
+    found, output = audit(people(rows), "--margin", "0.9", expected=4, replicates=40)
+    assert found["rows"]["training"] + found["rows"]["evaluation"] == rows
+    assert found["models"][0]["intervals"][0]["high"] < 0.9
+    assert "Assumption not met: The rows determine the model." in output
 
 
 def test_a_file_with_one_row_is_refused(here, people):
@@ -439,7 +460,7 @@ def test_a_group_of_five_rows_is_measured_and_reported(here, people):
     small = next(one for one in found["groups"] if one["group"] == "x")
     assert small["training"] + small["evaluation"] == 5
     assert not small["constrained"]
-    assert "Assumption not met: The constraint set has enough rows of every group." in output
+    assert "Assumption not met: Every group has enough rows to be constrained." in output
     assert "Group 'x' of 'sex' has" in output
 
 
@@ -621,7 +642,7 @@ def long_audit(people, tmp_path_factory):
         lines[place + 50] = "1,2,cook,f,"
     (folder / "data.csv").write_text("\n".join(lines))
     begun = time.monotonic()
-    code, output = finished(start(folder, "audit", "data.csv", *ASKED, "--margin", "0.5", "--quiet"))
+    code, output = finished(start(folder, "audit", "data.csv", *ASKED, "--quiet"))
     assert code == 0, output
     return folder, (folder / "audit/audit.json").read_bytes(), time.monotonic() - begun
 
@@ -647,7 +668,7 @@ def test_an_audit_that_is_killed_at_random_moments_resumes_to_the_same_bytes(lon
         if any(state.glob("[0-9]*.npz")):
             process = start(folder, "resume", state, "--out", out, "--jobs", 1, *AT_ONCE)
         else:
-            asked = (*ASKED, "--margin", "0.5", "--out", out, "--checkpoint", state)
+            asked = (*ASKED, "--out", out, "--checkpoint", state)
             process = start(folder, "audit", "data.csv", *asked, *AT_ONCE)
         if kills < n_kills:
             before = names(state)
@@ -679,7 +700,7 @@ def test_ctrl_c_writes_a_report_of_the_rows_so_far_and_a_checkpoint(long_audit, 
     folder, expected, _ = long_audit
     state = tmp_path / "state"
     out = tmp_path / "out"
-    asked = (*ASKED, "--margin", "0.5", "--out", out, "--checkpoint", state)
+    asked = (*ASKED, "--out", out, "--checkpoint", state)
     process = start(folder, "audit", "data.csv", *asked, *AT_ONCE)
     while not any(state.glob("[0-9]*.npz")):
         assert process.poll() is None, process.communicate()

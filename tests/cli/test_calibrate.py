@@ -72,19 +72,19 @@ def test_it_calibrates_on_a_data_set(tmp_path):
 def test_every_option_reaches_the_calibration(tmp_path):
     asked = {
         "criterion": "none", "metric": "equalized_odds", "loss": "squared_error", "tolerance": 0.01, "penalty": 2.0,
-        "alpha": 0.001, "replicates": 30, "constraint-rows": 150, "rows": 200, "evaluation-rows": 300, "level": 0.9,
+        "alpha": 0.001, "replicates": 30, "surrogate": "scores", "rows": 200, "evaluation-rows": 300, "level": 0.9,
         "method": "basic", "repetitions": 3, "seed": 5, "jobs": 1, "out": tmp_path,
     }  # fmt: skip
     result = run("--dataset", "synthetic_dm", "--quiet", *(f"--{name}={value}" for name, value in asked.items()))
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "calibration.json").read_text())["settings"]
     expected = {
-        "repetitions": 3, "n_rows": 200, "n_evaluation": 300, "n_constraint": 150, "confidence_level": 0.9,
+        "repetitions": 3, "n_rows": 200, "n_evaluation": 300, "everything_redrawn": True, "confidence_level": 0.9,
         "metric": "equalized_odds", "method": "basic", "random_state": 5,
     }  # fmt: skip
     assert kept | expected == kept
     fitted = {"criterion": None, "loss": "squared_error", "tolerance": 0.01, "penalty": 2.0, "alpha": 0.001}
-    assert kept["classifier"] | fitted | {"n_replicates": 30} == kept["classifier"]
+    assert kept["classifier"] | fitted | {"n_replicates": 30, "surrogate": "scores"} == kept["classifier"]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,8 @@ def test_every_option_reaches_the_calibration(tmp_path):
         (("FILE",), 2, "--label and --sensitive"),
         (("FILE", "--label", "hired", "--sensitive", "race"), 1, "Unknown column for sensitive: 'race'"),
         (("FILE", "--label", "hired", "--sensitive", "sex", "--criterion", "parity"), 2, "Unknown criterion"),
+        (("--dataset", "synthetic_dm", "--tolerance", 0.1, "--penalty", 2), 1, "Leave one of them out"),
+        (("--dataset", "synthetic_dm", "--tolerance", 1), 1, "must be less than 1; received 1.0"),
         (("FILE", "--label", "job", "--sensitive", "sex"), 1, "The label 'job' must have two values"),
         (("nowhere.csv", "--label", "y", "--sensitive", "z"), 1, "There is no file 'nowhere.csv'"),
     ],

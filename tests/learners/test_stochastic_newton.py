@@ -245,7 +245,7 @@ def test_a_state_can_be_put_away_and_taken_up_again_any_number_of_times(case):
     for _ in range(2):
         assert_same(stepped(replace(learner), data.part(150), state), whole)
         learner.mean(state)
-        learner.merge(state, state)
+        learner.merge(learner.completed(state), learner.completed(state))
         referenced(learner, data.part(150, 200), state)
         assert_same(state, kept)
 
@@ -302,7 +302,7 @@ def shards(request):
 
 def test_merging_counts_all_rows_once(shards):
     learner, start, one, two, whole, rest = shards
-    merged = learner.merge(one, two)
+    merged = learner.merge(learner.completed(one), learner.completed(two))
     assert merged.k == whole.k == 12_007
     first, second = learner.columns(one), learner.columns(two)
     np.testing.assert_allclose(merged.weight, first.weight + second.weight - start.weight, rtol=1e-12)
@@ -315,17 +315,17 @@ def test_merging_counts_all_rows_once(shards):
 
 def test_merged_shards_are_close_to_one_pass(shards):
     learner, _, one, two, whole, _ = shards
-    merged, expected = learner.merge(one, two), learner.columns(whole)
+    merged, expected = learner.merge(learner.completed(one), learner.completed(two)), learner.columns(whole)
     sd = expected.theta[:, 1:].std(axis=1)
     assert np.abs((merged.theta[:, 0] - expected.theta[:, 0]) / sd).max() < 0.25
-    assert np.abs((learner.merge(two, one).theta - merged.theta) / sd[:, None]).max() < 1e-6
+    assert np.abs((learner.merge(learner.completed(two), learner.completed(one)).theta - merged.theta) / sd[:, None]).max() < 1e-6
     np.testing.assert_allclose(merged.value[:, 0], expected.value[:, 0], atol=0.01)
     np.testing.assert_allclose(learner.pushes(merged)[0][:, 0], expected.push[:, 0], atol=0.02)
 
 
 def test_merged_replicates_have_the_spread_of_one_pass(shards):
     learner, _, one, two, whole, _ = shards
-    merged, expected = learner.mean(learner.merge(one, two)), learner.mean(whole)
+    merged, expected = learner.mean(learner.merge(learner.completed(one), learner.completed(two))), learner.mean(whole)
     ratio = merged[:, 1:].std(axis=1) / expected[:, 1:].std(axis=1)
     assert ratio.min() > 0.8
     assert ratio.max() < 1.25
@@ -335,7 +335,7 @@ def test_merged_replicates_have_the_spread_of_one_pass(shards):
 
 def test_merged_shards_are_within_the_tolerance(shards):
     learner, _, one, two, *_ = shards
-    _, gaps = learner.pushes(learner.merge(one, two))
+    _, gaps = learner.pushes(learner.merge(learner.completed(one), learner.completed(two)))
     assert np.abs(gaps).max(initial=0.0) < 0.02 + 1e-9
 
 
@@ -348,7 +348,7 @@ def test_values_of_merged_shards_are_those_at_the_merged_coefficients():
     start = learner.init(1)
     one, two = (stepped(learner, rest._replace(**{n: a[rows] for n, a in rest._asdict().items()}), start)
                 for rows in (first, ~first))  # fmt: skip
-    merged = learner.merge(one, two)
+    merged = learner.merge(learner.completed(one), learner.completed(two))
     tangent = exact(task, learner, W, data).tangent(merged.theta[:, 0])
     np.testing.assert_allclose(merged.value[:, 0], tangent.mean, atol=0.02)
 
@@ -356,7 +356,7 @@ def test_values_of_merged_shards_are_those_at_the_merged_coefficients():
 @pytest.mark.parametrize("n_columns", [1, 9, 40])
 def test_bits_of_merged_shards_do_not_depend_on_the_number_of_replicates(shards, n_columns):
     learner, _, one, two, *_ = shards
-    many = learner.merge(one, two)
+    many = learner.merge(learner.completed(one), learner.completed(two))
     some = learner.merge(
         *(
             shard._replace(**{name: getattr(shard, name)[:, :n_columns].copy() for name in MOVING})
@@ -371,7 +371,7 @@ def test_bits_of_merged_shards_do_not_depend_on_the_number_of_replicates(shards,
 
 def test_training_continues_after_a_merge(shards):
     learner, _, one, two, _, rest = shards
-    merged = learner.merge(one, two)
+    merged = learner.merge(learner.completed(one), learner.completed(two))
     few = merged._replace(**{name: getattr(merged, name)[:, :5].copy() for name in MOVING})
     more = rest.part(0, 3 * BLOCK)
     found = stepped(learner, more, few)
@@ -381,7 +381,7 @@ def test_training_continues_after_a_merge(shards):
 
 def test_a_shard_without_rows_changes_nothing(shards):
     learner, start, one, *_ = shards
-    merged = learner.merge(one, start)
+    merged = learner.merge(learner.completed(one), learner.completed(start))
     sd = learner.mean(one)[:, 1:].std(axis=1)
     assert merged.k == one.k
     np.testing.assert_allclose(merged.weight, learner.columns(one).weight, rtol=1e-12)
@@ -393,7 +393,7 @@ def test_merging_sees_all_rows_once():
     data = unequal_rows(10 * BLOCK, seed=2).moved(W)
     start = learner.init(3)
     one, two = stepped(learner, data.part(0, 160), start), stepped(learner, data.part(160), start)
-    assert learner.merge(one, two).seen.sum() == N_FIRST + 10 * BLOCK
+    assert learner.merge(learner.completed(one), learner.completed(two)).seen.sum() == N_FIRST + 10 * BLOCK
 
 
 # -- What it converges to ---------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from surefair.plotting import CalibrationDisplay
 @pytest.fixture(scope="module")
 def found(stream):
     rows = stream.rows(0, 2_000)
-    clf = FairClassifier(n_replicates=60)
-    sizes = {"n_rows": 300, "n_evaluation": 400, "repetitions": 12}
+    clf = FairClassifier(n_replicates=40)
+    sizes = {"n_rows": 300, "n_evaluation": 400, "repetitions": 6}
     return calibrate(clf, rows.X, rows.y, sensitive_features=rows.sensitive, **sizes)
 
 
@@ -26,4 +26,4 @@ def test_the_picture_shows_every_coverage_with_its_interval(found):
     assert np.sort(bars) == pytest.approx(np.sort(found.table[["coverage_low", "coverage_high"]].to_numpy().ravel()))
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == [f"gap, {source}" for source in SOURCES] + ["x1", "x2", "intercept"]
-    assert "12 repetitions of 300 rows" in ax.get_title()
+    assert "6 repetitions of 300 rows" in ax.get_title()

@@ -66,6 +66,7 @@ class Learnt(NamedTuple):
     ridge: FloatArray  # κ r, (D,)
     push: FloatArray  # λ of the fit on the warm-up rows, (J,)
     first: Beginning
+    dtype: str = "float64"  # precision in which replicates meet rows; sums are in double precision
 
 
 class NewtonState(NamedTuple):
@@ -153,12 +154,13 @@ class StochasticNewton:
             rows=np.zeros((0, 1, D + 2 + len(c.sizes))),
         )
         rows = kernels.Weighed(first.X, first.y, first.weight, 0)
+        single = rows._replace(X=self._precise(first.X))
         state = self._survey(state, rows, entries, every=1)
         pushed = np.asarray(self.form.push != 0.0, dtype=np.float64)
         state = self._renewed(state._replace(followed=pushed[:, None]), len(first.y))
         state = self._survey(state._replace(**_zeros(state)), rows, entries, every=1)  # with the slopes that are known
         moving = self._moving(state)
-        args = self._arguments(state, rows, entries, True, np.empty((0, D)))
+        args = self._arguments(state, single, entries, True, np.empty((0, D)))
         kernels.on_threads(kernels.newton, args, (moving,), 1, (0, n_columns))
         state = state._replace(**moving._asdict())
         return state._replace(origin=np.concatenate(moving))
@@ -260,7 +262,7 @@ class StochasticNewton:
         rows = kernels.Weighed(X, y, weight, k)
         moving = self._moving(state, copy=True)
         path = np.empty((-(-len(y) // BLOCK), X.shape[1]))
-        args = self._arguments(state, rows, entries, False, path)
+        args = self._arguments(state, rows._replace(X=self._precise(X)), entries, False, path)
         columns = columns or (0, state.theta.shape[1])
         if columns[0] > 0:  # the Hessian follows the fit itself
             kernels.on_threads(kernels.newton, args, (moving,), 1, (0, 1))
@@ -475,6 +477,10 @@ class StochasticNewton:
         objective = self.settings.objective()
         comparing, geometry = self._comparing(state), self.geometry(state)
         return rows, kernels.Entries(*entries), objective, comparing, geometry, is_first, path
+
+    def _precise(self, X: FloatArray) -> Any:
+        """Rows in the precision in which replicates meet them."""
+        return np.ascontiguousarray(X, dtype=self.form.dtype)
 
     def _moving(self, state: NewtonState, copy: bool = False) -> kernels.Columns:
         """Arrays that rows move."""

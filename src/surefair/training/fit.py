@@ -368,6 +368,7 @@ def task_of(problem: Problem, rows: Rows) -> Task:
         tolerance=problem.tolerance,
         penalty=problem.penalty or 0.0,
         fit_intercept=problem.fit_intercept,
+        dtype=problem.dtype,
     )
 
 

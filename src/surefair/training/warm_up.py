@@ -39,6 +39,7 @@ class Task(NamedTuple):
     tolerance: float = 0.0
     penalty: float = 0.0  # 0 for a constraint
     fit_intercept: bool = True  # whether the last column is all ones
+    dtype: str = "float64"
 
     def conditions(
         self, W: FloatArray, ridge: FloatArray, moved: FloatArray, y: FloatArray, group: IntArray, weight: FloatArray
@@ -145,4 +146,4 @@ def _learner(
         robust=True,
     )
     first = Beginning(moved, y, weight / weight.mean(), group[:, : len(task.comparisons.sizes)])
-    return StochasticNewton(settings, Learnt(task.comparisons, task.width, ridge, push, first))
+    return StochasticNewton(settings, Learnt(task.comparisons, task.width, ridge, push, first, task.dtype))

@@ -56,8 +56,8 @@ def moments_of_fit(fit: Fit) -> Moments:
     held = np.abs(state.push[:, 0]) > 0.0 if settings.tolerance > 0.0 else np.ones(len(state.push), dtype=bool)
     return Moments(
         hessian=np.linalg.inv(geometry.inverse),
-        slopes=geometry.across,
-        steep=geometry.lift @ np.linalg.inv(geometry.inverse),
+        slopes=c.gaps(geometry.along),
+        steep=c.gaps(geometry.lift) @ np.linalg.inv(geometry.inverse),
         gaps_of_cells=gaps_of_cells(c, at.value[:, 0], at.counts[:, 0] / at.weight[0, 0]),
         active=state.followed[:, 0] * held,
         give=learner.give,
@@ -78,8 +78,8 @@ def moments_of_rows(conditions: Conditions, optimum: Stationary, tolerance: floa
     hessian = hessian + conditions.constraint_hessian(optimum.theta, c.by_rate(optimum.push), tangent)
     return Moments(
         hessian=hessian,
-        slopes=tangent.slopes[c.pairs[:, 0]] - tangent.slopes[c.pairs[:, 1]],
-        steep=tangent.steep[c.pairs[:, 0]] - tangent.steep[c.pairs[:, 1]],
+        slopes=c.gaps(tangent.slopes),
+        steep=c.gaps(tangent.steep),
         gaps_of_cells=gaps_of_cells(c, tangent.mean, shares),
         active=on * held,
         give=0.5 / penalty if penalty > 0.0 else 0.0,
@@ -92,4 +92,4 @@ def gaps_of_cells(c: Comparisons, mean: FloatArray, shares: FloatArray) -> Float
     by_cell = np.divide(c.shares(mean), shares, out=np.zeros_like(mean), where=shares > 0.0)
     to_rates = np.zeros((c.n_rates, c.n_cells))
     to_rates[c.owner, np.arange(c.n_cells)] = by_cell
-    return np.asarray(to_rates[c.pairs[:, 0]] - to_rates[c.pairs[:, 1]])
+    return c.gaps(to_rates)

@@ -175,10 +175,10 @@ class Geometry(NamedTuple):
     inverse: Any  # (D, D), inverse Hessian of the Lagrangian
     slopes: Any  # (C, D), slopes of the means of cells
     steep: Any  # (C, D), derivatives of the means of cells
-    across: Any  # (J, D), slopes of the gaps
-    lift: Any  # (J, D), derivatives of the gaps times inverse
-    gram: Any  # (J, J), lift times acrossᵀ
-    solved: Any  # (J, J), from gaps to the multipliers that make them 0
+    along: Any  # (F, D), slopes of the rates
+    lift: Any  # (F, D), derivatives of the rates times inverse
+    gram: Any  # (F, F), lift times alongᵀ
+    solved: Any  # (J, F), from rates to the multipliers that make gaps 0
     ridge: Any  # (D,)
 
 
@@ -201,7 +201,6 @@ class Added(NamedTuple):
     row: Any  # (8, T): weight and drift of the block; spread; and room
     pull: Any  # (C, T), weight of the slope of each cell
     rate: Any  # (F, T)
-    gap: Any  # (J, T)
     new: Any  # (J, T)
     step: Any  # (D, T)
 
@@ -1343,7 +1342,7 @@ def _newton_room(rows: Any, objective: Any, comparing: Any, n_columns: int) -> A
     held = Columns(_room(two, even, T), _room(two, J, T), _room(two, C, T), _room(two, C, T), _room(two, 1, T))
     added = Added(
         _room(two, even, T), _room(two, C, T), _room(two, C, T), _room(two, 8, T), _room(two, C, T), _room(two, F, T),
-        _room(two, J, T), _room(two, J, T), _room(two, even, T),
+        _room(two, J, T), _room(two, even, T),
     )  # fmt: skip
     near = Near(
         _room(one, even, T), _room(one, C, T), _room(one, even, T), _room(one, C, T), _room(one, C, T),
@@ -1535,61 +1534,105 @@ def _add_up(comparing: Any, geometry: Any, whole: bool, held: Any, added: Any) -
 @compiled
 def n_sweeps(n_pairs: int) -> int:
     """Sweeps over the pairs in one Newton step: fewer if there are many pairs; the next step continues."""
-    return 1 if n_pairs == 1 else max(2, min(SWEEPS, 60 // max(n_pairs, 1)))
+    return 1 if n_pairs == 1 else max(3, min(SWEEPS, 60 // max(n_pairs, 1)))
+
+
+@compiled
+def sweep_pairs(
+    pairs: Any, followed: Any, gram: Any, tolerance: float, give: float, n: int, rate: Any, new: Any, room: Any
+) -> None:  # fmt: skip
+    """Bring the gaps of pairs that are followed within the tolerance, one after the other, n times.
+
+    Rates (F, T), after the multipliers new (J, T), follow their changes. A pair whose multiplier stays as it is in all
+    columns costs next to nothing, so it does not matter that there are many more pairs than rates.
+    """
+    F = len(gram)
+    T = rate.shape[1]
+    for _ in range(n):
+        for p in range(len(new)):
+            if not followed[p]:
+                continue
+            one, two = pairs[0, p], pairs[1, p]
+            own = gram[one, one] - gram[one, two] - gram[two, one] + gram[two, two]
+            by = 1.0 / (own + give) if own + give > 0.0 else 0.0
+            changed = 0
+            for b in range(T):
+                left = rate[one, b] - rate[two, b] + own * new[p, b]
+                over = abs(left) - tolerance
+                over = by * over if over > 0.0 else 0.0
+                over = over if left > 0.0 else -over
+                room[b] = over - new[p, b]
+                changed += room[b] != 0.0
+                new[p, b] = over
+            for r in range(F if changed else 0):
+                difference = gram[r, one] - gram[r, two]
+                for b in range(T):
+                    rate[r, b] -= difference * room[b]
 
 
 @compiled
 def _find_push(comparing: Any, geometry: Any, held: Any, added: Any) -> None:
-    """Find the multipliers after a step, by sweeps over the pairs, and add their difference to the gradient."""
+    """Find the multipliers after a step, and add their difference to the gradient."""
     D = geometry.inverse.shape[0]
     T = held.theta.shape[1]
     J = comparing.pairs.shape[1]
-    for r in range(comparing.n_rates):
+    F = comparing.n_rates
+    rate, new = added.rate, added.new
+    pull = added.pull  # of rates from here on; that of cells is no longer needed
+    for r in range(F):
         for b in range(T):
-            added.rate[r, b] = held.value[r, b]
-    for c in range(comparing.n_rates, len(comparing.owner)):
+            rate[r, b] = held.value[r, b]
+    for c in range(F, len(comparing.owner)):
         for b in range(T):
             below = held.value[c, b]
-            added.rate[comparing.owner[c], b] *= 1.0 / below if below > 0.0 else 0.0
-    for p in range(J):
-        one, two = comparing.pairs[0, p], comparing.pairs[1, p]
-        for b in range(T):
-            added.new[p, b] = held.push[p, b] if comparing.followed[p] else 0.0
-            added.gap[p, b] = added.rate[one, b] - added.rate[two, b]
+            rate[comparing.owner[c], b] *= 1.0 / below if below > 0.0 else 0.0
+    _pull_rates(comparing.pairs, held.push, pull)
+    for r in range(F):  # as if there were no multipliers
         for j in range(D):
             for b in range(T):
-                added.gap[p, b] += geometry.lift[p, j] * added.gradient[j, b]
-        for q in range(J):  # as if there were no multipliers
+                rate[r, b] += geometry.lift[r, j] * added.gradient[j, b]
+        for s in range(F):
             for b in range(T):
-                added.gap[p, b] += geometry.gram[p, q] * held.push[q, b]
-    for p in range(J if comparing.tolerance == 0.0 else 0):
-        for b in range(T):
-            added.new[p, b] = 0.0
-        for q in range(J):
-            for b in range(T):
-                added.new[p, b] += geometry.solved[p, q] * added.gap[q, b]
-    for _ in range(n_sweeps(J) if comparing.tolerance > 0.0 else 0):
+                rate[r, b] += geometry.gram[r, s] * pull[s, b]
+    if comparing.tolerance == 0.0:
         for p in range(J):
-            if not comparing.followed[p]:
-                continue
-            left = added.row[4]
             for b in range(T):
-                left[b] = added.gap[p, b]
-            for q in range(J):
-                if q != p:
-                    for b in range(T):
-                        left[b] -= geometry.gram[p, q] * added.new[q, b]
-            by = 1.0 / (geometry.gram[p, p] + comparing.give)
+                new[p, b] = 0.0
+            for r in range(F):
+                for b in range(T):
+                    new[p, b] += geometry.solved[p, r] * rate[r, b]
+    else:
+        for p in range(J):
             for b in range(T):
-                over = abs(left[b]) - comparing.tolerance
-                over = by * over if over > 0.0 else 0.0
-                added.new[p, b] = over if left[b] > 0.0 else -over
+                new[p, b] = held.push[p, b] if comparing.followed[p] else 0.0
+        _pull_rates(comparing.pairs, new, pull)
+        for r in range(F):
+            for s in range(F):
+                for b in range(T):
+                    rate[r, b] -= geometry.gram[r, s] * pull[s, b]
+        sweep_pairs(
+            comparing.pairs, comparing.followed, geometry.gram, comparing.tolerance, comparing.give, n_sweeps(J), rate,
+            new, added.row[4],
+        )  # fmt: skip
     for p in range(J):
         for b in range(T):
-            added.new[p, b] -= held.push[p, b]
+            new[p, b] -= held.push[p, b]
+    _pull_rates(comparing.pairs, new, pull)
+    for r in range(F):
         for j in range(D):
             for b in range(T):
-                added.gradient[j, b] -= geometry.across[p, j] * added.new[p, b]
+                added.gradient[j, b] -= geometry.along[r, j] * pull[r, b]
+
+
+@compiled
+def _pull_rates(pairs: Any, push: Any, pull: Any) -> None:
+    """Fill pull with the multipliers of pairs (J, T), summed by rate with their signs."""
+    _clear(pull)
+    for p in range(len(push)):
+        one, two = pairs[0, p], pairs[1, p]
+        for b in range(push.shape[1]):
+            pull[one, b] += push[p, b]
+            pull[two, b] -= push[p, b]
 
 
 @compiled
@@ -1674,8 +1717,8 @@ def survey(
                 for j in range(D):
                     slopes[c, j] += weight * slope[0] * z[j]
                     steep[c, j] += weight * narrow * z[j]
+                    size[c, 1 + j] += weight * (slope[0] * slope[0]) * (z[j] * z[j])
                 size[c, 0] += weight
-                size[c, 1] += weight * slope[0] * slope[0] * _dot(z, z)
                 seen[c] += 1.0
                 if sampled:
                     influence[D + c] += weight * (value[0] - mean[c])

@@ -92,7 +92,7 @@ def test_the_ridge_holds_coefficients_in_units_of_the_features_and_not_the_inter
     weak, strong = (fitted(None, alpha=alpha, loss=loss) for alpha in (0.0, 1000.0))
     assert np.abs(strong.coef_).max() < 0.02 * np.abs(weak.coef_).max()
     share = np.mean(TRAIN.y == 1)
-    assert strong.predict_proba(TEST.X)[:, 1] == pytest.approx(share, abs=0.01)  # all that an intercept can say
+    assert strong.predict_proba(TEST.X)[:, 1] == pytest.approx(share, abs=0.02)  # all that an intercept can say
     large = fitted(None, X=1e3 * TRAIN.X, alpha=1.0, loss=loss)  # large features need small coefficients
     np.testing.assert_allclose(1e3 * large.coef_, weak.coef_, rtol=1e-3)
 

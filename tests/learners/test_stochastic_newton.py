@@ -21,8 +21,9 @@ from learnt_problems import (
 
 from surefair.criteria import SURROGATES
 from surefair.datasets import SyntheticDI, SyntheticDM
+from surefair.learners.geometry import floored_inverse
 from surefair.learners.multipliers import LAWS, SIGNED_LAWS, Multipliers
-from surefair.learners.stochastic_newton import BLOCK, NewtonState, floored_inverse
+from surefair.learners.stochastic_newton import BLOCK, NewtonState
 from surefair.losses import LOSSES
 
 ROUNDING = 1e-9

@@ -12,8 +12,9 @@ from scipy.optimize import minimize
 from surefair import kernels
 from surefair.criteria import CRITERIA, SURROGATES
 from surefair.datasets import SyntheticDI
+from surefair.learners.geometry import combinations, multipliers, solved
 from surefair.losses import LOSSES
-from surefair.training.stationary import BETTER, multipliers
+from surefair.training.stationary import BETTER
 from surefair.training.warm_up import coordinates
 
 RATIOS = ("false_discovery_rate", "false_omission_rate")
@@ -318,13 +319,17 @@ def test_gaps_of_decisions_and_their_errors_are_those_of_counted_decisions(crite
 @pytest.mark.parametrize("give", [0.0, 0.7])
 def test_multipliers_bring_gaps_within_the_tolerance(tolerance, give):
     rng = np.random.default_rng(0)
+    c = task_of(sizes=(3, 2)).comparisons
     for _ in range(10):
-        root = rng.normal(size=(4, 6))
-        gram, gap = root @ root.T, rng.normal(size=4)
-        on = np.array([1.0, 1.0, 0.0, 1.0])
-        push = multipliers(gram, gap, on, tolerance, give, np.zeros(4), np.zeros(4))
-        left = (gap - gram @ push - give * push)[on > 0.0]
+        root = rng.normal(size=(5, 6))
+        gram, rates = root @ root.T, rng.normal(size=5)
+        on = np.array([1.0, 0.0, 1.0, 1.0])
+        push = multipliers(c, gram, rates, on, tolerance, give, np.zeros(4))
+        if tolerance == 0.0:
+            _, pairs = combinations(c, gram, on, np.ones(5))
+            np.testing.assert_allclose(solved(c, gram, on, give, pairs) @ rates, push, atol=1e-9)
+        left = (c.gaps(rates - gram @ c.by_rate(push)) - give * push)[on > 0.0]
         kept = push[on > 0.0]
-        assert push[2] == 0.0
+        assert push[1] == 0.0
         assert np.abs(left).max() < tolerance + 1e-8
         np.testing.assert_allclose(left[kept != 0.0], tolerance * np.sign(kept[kept != 0.0]), atol=1e-8)

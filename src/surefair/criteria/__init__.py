@@ -13,7 +13,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from surefair.criteria._comparisons import CHANCE, FEW, SURROGATES, Comparisons, Entries, surrogate
+from surefair.criteria._comparisons import (
+    FEW,
+    P_RELEASE,
+    P_VALUE,
+    SURROGATES,
+    Comparisons,
+    Entries,
+    longest_by_chance,
+    surrogate,
+)
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import (
     Form,
@@ -28,9 +37,10 @@ from surefair.criteria._forms import (
 from surefair.names import one_of
 
 __all__ = [
-    "CHANCE",
     "CRITERIA",
     "FEW",
+    "P_RELEASE",
+    "P_VALUE",
     "SURROGATES",
     "Comparisons",
     "Criterion",
@@ -46,6 +56,7 @@ __all__ = [
     "get_criterion",
     "kinked",
     "linearise",
+    "longest_by_chance",
     "surrogate",
 ]
 

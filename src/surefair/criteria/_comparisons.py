@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtri
 
 from surefair import kernels
 from surefair.criteria._criterion import Cells, Criterion, Rate
@@ -42,8 +43,11 @@ FEW = 30
 CLEAR = 4.0
 """Standard errors from which on a gap of decisions is more than chance."""
 
-CHANCE = 6.0
-"""Squared length of the slope of a gap, relative to what chance gives it, from which on the gap is constrained."""
+P_VALUE = 1e-3
+"""Probability that chance makes the slope of a gap as long as it is, below which the gap is constrained."""
+
+P_RELEASE = 0.05
+"""The same probability, above which a gap that was constrained is no longer."""
 
 
 class Entries(NamedTuple):
@@ -125,6 +129,18 @@ class Comparisons:
                 first += size
         return np.array(found, dtype=np.int64).reshape(-1, 2)
 
+    @cached_property
+    def signs(self) -> FloatArray:
+        """Matrix (J, F) that turns rates into gaps: 1 for the first rate of each pair, -1 for the second."""
+        found = np.zeros((len(self.pairs), self.n_rates))
+        found[np.arange(len(self.pairs)), self.pairs[:, 0]] = 1.0
+        found[np.arange(len(self.pairs)), self.pairs[:, 1]] = -1.0
+        return found
+
+    def gaps(self, rates: FloatArray) -> FloatArray:
+        """Differences (J, …) between the rates (F, …) of each pair, or between whatever rates have."""
+        return np.asarray(rates[self.pairs[:, 0]] - rates[self.pairs[:, 1]])
+
     def by_rate(self, push: FloatArray) -> FloatArray:
         """Sum the multipliers of pairs (J, …) by rate, with their signs; shape (F, …)."""
         pull = np.zeros((self.n_rates, *push.shape[1:]))
@@ -198,20 +214,27 @@ class Comparisons:
             Rows of each rate.
         rates : ndarray of shape (F,)
         slopes : ndarray of shape (F, D)
+            In coordinates in which chance is about the same in all directions.
         noise : ndarray of shape (F,)
-            Squared length that chance alone gives each slope.
+            Squared length that chance alone gives each slope on average.
         before : ndarray of shape (J,)
-            Which pairs were followed so far; they need half as much to stay.
+            Which pairs were followed so far; they need less to stay.
         """
         one, two = self.pairs[:, 0], self.pairs[:, 1]
-        length = np.sum((slopes[one] - slopes[two]) ** 2, axis=1)
+        length = np.sum(self.gaps(slopes) ** 2, axis=1)
         enough = np.minimum(seen[one], seen[two]) >= FEW
-        least = np.where(np.asarray(before) > 0.0, 0.5 * CHANCE, CHANCE)
-        differs = length > least * (noise[one] + noise[two])
+        n_pairs = max(len(self.pairs), 1)  # each of them may look clear by chance
+        size = self.free_directions(slopes.shape[1])
+        come, stay = (longest_by_chance(size, p_value / n_pairs) for p_value in (P_VALUE, P_RELEASE))
+        differs = length > np.where(np.asarray(before) > 0.0, stay, come) * (noise[one] + noise[two])
         if self.kind == kernels.DECISIONS:
             variance = np.clip(rates * (1.0 - rates), 1e-6, None) / np.maximum(seen, 1.0)
             differs |= (rates[one] - rates[two]) ** 2 > CLEAR**2 * (variance[one] + variance[two])
         return np.asarray(enough & differs, dtype=np.float64)
+
+    def free_directions(self, n_features: int) -> int:
+        """Directions in which slopes can point: decisions do not change along θ."""
+        return max(1, n_features - int(self.kind == kernels.DECISIONS))
 
     def entries(self, y: FloatArray, group: IntArray) -> Entries:
         """Return what rows with these labels ±1 and group codes (n, columns) add; -1 is no known group."""
@@ -249,6 +272,23 @@ class Comparisons:
         positive = np.array([(truth, 1) in cells for truth in (0, 1)], dtype=np.float64)
         negative = np.array([(truth, 0) in cells for truth in (0, 1)], dtype=np.float64)
         return negative if self.kind == kernels.DECISIONS else np.zeros(2), positive - negative
+
+
+def longest_by_chance(n_directions: int, p_value: float, n_slopes: int = 1) -> float:
+    """Squared length that chance gives a slope with this probability, relative to the average.
+
+    Its law is χ², with as many degrees of freedom as there are directions. The longest combination of several slopes is
+    longer, as if there were (√n_directions + √(n_slopes - 1))² degrees of freedom.
+
+    Examples
+    --------
+    >>> round(longest_by_chance(3, 1e-3), 2), round(longest_by_chance(300, 1e-3), 2)
+    (5.42, 1.27)
+    >>> round(longest_by_chance(3, 1e-3, n_slopes=5), 2)
+    12.0
+    """
+    size = (np.sqrt(n_directions) + np.sqrt(n_slopes - 1.0)) ** 2
+    return float(chdtri(size, p_value) / n_directions)
 
 
 def surrogate(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefair.criteria import Comparisons
-from surefair.learners.stochastic_newton import combinations, noise_of_pairs
+from surefair.learners.geometry import combinations, floored_inverse
 from surefair.learners.trace import symmetric
 from surefair.rows import FloatArray
 from surefair.training.fit import Fit
@@ -53,11 +53,13 @@ def moments_of_fit(fit: Fit) -> Moments:
     at = learner.columns(state)
     sums = symmetric(state.scatter[:, 0]) / max(state.scatter[-1, 0, -1], 1.0)
     mean = sums[-1, :-1]
-    holding = _holding(state.push[:, 0], settings.tolerance, geometry.gram, state.followed[:, 0], state.noise[:, 0])
+    on = state.followed[:, 0]
+    _, pairs = combinations(c, geometry.along @ geometry.inverse @ geometry.along.T, on, state.noise[:, 0])
+    holding = _holding(state.push[:, 0], settings.tolerance, on, pairs[:, : int(state.rank[0, 0])])
     return Moments(
         hessian=np.linalg.inv(geometry.inverse),
-        slopes=holding @ geometry.across,
-        steep=holding @ geometry.lift @ np.linalg.inv(geometry.inverse),
+        slopes=holding @ c.gaps(geometry.along),
+        steep=holding @ c.gaps(geometry.lift) @ np.linalg.inv(geometry.inverse),
         gaps_of_cells=holding @ gaps_of_cells(c, at.value[:, 0], at.counts[:, 0] / at.weight[0, 0]),
         give=learner.give,
         scatter=sums[:-1, :-1] - np.outer(mean, mean),
@@ -72,28 +74,28 @@ def moments_of_rows(conditions: Conditions, optimum: Stationary, tolerance: floa
     both = np.hstack([psi, rho])
     mean = both.mean(axis=0)
     on = conditions.followed(tangent, np.asarray(optimum.push != 0.0, dtype=np.float64))
-    hessian = conditions.loss_hessian(optimum.theta)
-    hessian = hessian + conditions.constraint_hessian(optimum.theta, c.by_rate(optimum.push), tangent)
-    slopes = tangent.slopes[c.pairs[:, 0]] - tangent.slopes[c.pairs[:, 1]]
-    inverse: FloatArray = np.asarray(np.linalg.pinv(hessian, rcond=1e-12, hermitian=True))
-    noise = noise_of_pairs(c, tangent.noise, inverse)
-    holding = _holding(optimum.push, tolerance, slopes @ inverse @ slopes.T, on, noise)
+    plain = conditions.loss_hessian(optimum.theta)
+    more = conditions.constraint_hessian(optimum.theta, c.by_rate(optimum.push), tangent)
+    pairs = conditions.clear(tangent, floored_inverse(plain, more), plain, on)
+    holding = _holding(optimum.push, tolerance, on, pairs)
     return Moments(
-        hessian=hessian,
-        slopes=holding @ slopes,
-        steep=holding @ (tangent.steep[c.pairs[:, 0]] - tangent.steep[c.pairs[:, 1]]),
+        hessian=plain + more,
+        slopes=holding @ c.gaps(tangent.slopes),
+        steep=holding @ c.gaps(tangent.steep),
         gaps_of_cells=holding @ gaps_of_cells(c, tangent.mean, shares),
         give=0.5 / penalty if penalty > 0.0 else 0.0,
         scatter=both.T @ both / len(both) - np.outer(mean, mean),
     )
 
 
-def _holding(push: FloatArray, tolerance: float, gram: FloatArray, on: FloatArray, noise: FloatArray) -> FloatArray:
-    """Gaps that hold the optimum, as combinations of pairs: (gaps, J)."""
-    some = np.flatnonzero(on * np.abs(push) if tolerance > 0.0 else on)
-    if tolerance > 0.0 or not len(some):
-        return np.asarray(np.eye(len(push))[some])
-    return np.asarray(combinations(gram, on, noise).T @ np.eye(len(push))[some])
+def _holding(push: FloatArray, tolerance: float, on: FloatArray, pairs: FloatArray) -> FloatArray:
+    """Gaps that hold the optimum, as combinations of all pairs: (gaps, J).
+
+    With a tolerance they are pairs that push; otherwise combinations of the pairs that are on, given as columns.
+    """
+    if tolerance > 0.0:
+        return np.asarray(np.eye(len(push))[(on > 0.0) & (push != 0.0)])
+    return np.asarray(pairs.T @ np.eye(len(push))[on > 0.0])
 
 
 def gaps_of_cells(c: Comparisons, mean: FloatArray, shares: FloatArray) -> FloatArray:
@@ -101,4 +103,4 @@ def gaps_of_cells(c: Comparisons, mean: FloatArray, shares: FloatArray) -> Float
     by_cell = np.divide(c.shares(mean), shares, out=np.zeros_like(mean), where=shares > 0.0)
     to_rates = np.zeros((c.n_rates, c.n_cells))
     to_rates[c.owner, np.arange(c.n_cells)] = by_cell
-    return np.asarray(to_rates[c.pairs[:, 0]] - to_rates[c.pairs[:, 1]])
+    return c.gaps(to_rates)

@@ -36,16 +36,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefair import kernels
-from surefair.criteria import CHANCE, Comparisons, Entries, surrogate
+from surefair.criteria import Comparisons, Entries, surrogate
 from surefair.learners._settings import Settings
+from surefair.learners.geometry import combinations, floored_inverse, lifted, n_clear, noise_scale, solved
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.trace import symmetric
 from surefair.rows import FloatArray, IntArray
 
 BLOCK = kernels.DRAWN
-FLOOR = 0.1  # least curvature of the Lagrangian, relative to that of the loss
 SURVEYED = ("loss_bend", "bend", "slopes", "steep", "size", "seen", "scatter")
-MOST_APART = 3.0  # ratio of a derivative to its slope, at most, at which it is believed
 GROWTH = 16  # the Hessian is renewed when the number of rows has grown by one part in so many
 
 
@@ -87,7 +86,7 @@ class NewtonState(NamedTuple):
     bend: FloatArray  # (D, 1, D), the Hessian of the constraint in the Lagrangian, likewise
     slopes: FloatArray  # (C, 1, D), Σ ω Φ' z
     steep: FloatArray  # (C, 1, D), the same with the derivative of the value in place of the slope
-    size: FloatArray  # (C, 1, 2), Σ ω and Σ ω Φ'² ‖z‖²
+    size: FloatArray  # (C, 1, 1 + D), Σ ω and Σ ω Φ'² z²
     seen: FloatArray  # (C, 1), rows
     scatter: FloatArray  # (D + C + 1, 1, D + C + 1), Σ of squares of influences over sampled rows, above the diagonal
     path: FloatArray  # (D + 2, 1, D + 2), Σ of squares of (kθ_k less that of the warm-up rows, k likewise, 1)
@@ -95,7 +94,8 @@ class NewtonState(NamedTuple):
     tangent: FloatArray  # (C, 1, D), G in use
     derivative: FloatArray  # (C, 1, D), likewise for values
     followed: FloatArray  # (J, 1), whether each pair is constrained
-    noise: FloatArray  # (J, 1), what chance contributes to the squared length of its slope
+    noise: FloatArray  # (F, 1), what chance contributes to G H⁻¹ Gᵀ of each rate
+    rank: FloatArray  # (1, 1), how many combinations of gaps have slopes that are more than chance
     until: FloatArray  # (1, 1), number of rows at which these are renewed
     rows: FloatArray  # (p, 1, D + 2 + columns): rows of an incomplete block: features, label, weight, groups
 
@@ -141,7 +141,7 @@ class StochasticNewton:
             bend=np.zeros((D, 1, D)),
             slopes=np.zeros((C, 1, D)),
             steep=np.zeros((C, 1, D)),
-            size=np.zeros((C, 1, 2)),
+            size=np.zeros((C, 1, 1 + D)),
             seen=np.zeros((C, 1)),
             scatter=np.zeros((D + C + 1, 1, D + C + 1)),
             path=np.zeros((D + 2, 1, D + 2)),
@@ -149,7 +149,8 @@ class StochasticNewton:
             tangent=np.zeros((C, 1, D)),
             derivative=np.zeros((C, 1, D)),
             followed=np.ones((J, 1)),
-            noise=np.zeros((J, 1)),
+            noise=np.zeros((c.n_rates, 1)),
+            rank=np.zeros((1, 1)),
             until=np.zeros((1, 1)),
             rows=np.zeros((0, 1, D + 2 + len(c.sizes))),
         )
@@ -243,7 +244,8 @@ class StochasticNewton:
         group = np.stack(first, axis=1)
         by_cell = ("value", "counts", "slopes", "steep", "size", "seen", "tangent", "derivative")
         moved: dict[str, Any] = {name: _spread(getattr(state, name), cells, C) for name in by_cell}
-        moved |= {name: _spread(getattr(state, name), pairs, J) for name in ("push", "followed", "noise")}
+        moved |= {name: _spread(getattr(state, name), pairs, J) for name in ("push", "followed")}
+        moved["noise"] = _spread(state.noise, cells[: form.comparisons.n_rates], comparisons.n_rates)
         moved |= {name: _spread(getattr(state, name), kept, size) for name in ("origin", "anchor")}
         state = state._replace(**moved, scatter=np.triu(wide[:, 0])[:, None], rows=rows)
         form = form._replace(
@@ -333,18 +335,23 @@ class StochasticNewton:
         sampled = max(state.scatter[-1, 0, -1], 1.0) * at.weight[0, 0] / k
         plain = (state.loss_bend[:, 0] + state.loss_bend[:, 0].T) / 2.0 / sampled + np.diag(self.form.ridge + 1e-10)
         more = (state.bend[:, 0] + state.bend[:, 0].T) / 2.0 / sampled
+        inverse = floored_inverse(plain, more)
         size = np.where(state.size[:, 0, :1] > 0.0, state.size[:, 0, :1], np.inf)
         tangent = state.slopes[:, 0] / size
         share = c.shares(at.value[:, 0])
         slopes = c.rate_sums(share, tangent)
-        noise = c.rate_sums(share**2, state.size[:, 0, 1] / size[:, 0] ** 2)
+        metric = 1.0 / np.diag(plain)
+        noise = c.rate_sums(share**2, state.size[:, 0, 1:] @ metric / size[:, 0] ** 2)
         looked_at = c.looked_at(state.seen[:, 0], at.value[:, 0])
-        followed = c.followed(looked_at, c.rate_values(at.value[:, 0]), slopes, noise, state.followed[:, 0])
-        inverse = floored_inverse(plain, more)
+        rates = c.rate_values(at.value[:, 0])
+        followed = c.followed(looked_at, rates, slopes * np.sqrt(metric), noise, state.followed[:, 0])
+        noise = noise * noise_scale(inverse, plain, self.form.ridge)
+        length, _ = combinations(c, slopes @ inverse @ slopes.T, followed, noise)
         step = max(1, k // (BLOCK * GROWTH)) * BLOCK
         return state._replace(
             inverse=inverse.reshape(D, 1, D),
-            noise=noise_of_pairs(c, noise, inverse)[:, None],
+            noise=noise[:, None],
+            rank=np.full((1, 1), float(n_clear(c, length, D, int(state.rank[0, 0])))),
             tangent=tangent[:, None],
             derivative=(state.steep[:, 0] / size)[:, None],
             followed=followed[:, None],
@@ -387,17 +394,18 @@ class StochasticNewton:
         value = value + np.divide(found - more * value, count, out=np.zeros_like(count), where=count > 0.0)
         total = total + drawn
         q = -gradient / total
-        rates = c.rate_values(value)
-        gap = rates[c.pairs[:, 0]] - rates[c.pairs[:, 1]] + geometry.lift @ q + geometry.gram @ push
+        across, gram = c.signs @ geometry.along, c.signs @ geometry.gram @ c.signs.T  # of gaps
+        rates = c.rate_values(value) + geometry.lift @ q + geometry.gram @ c.by_rate(push)
+        gap = c.gaps(rates)
         new = push * on
         if s.tolerance == 0.0:
-            new = geometry.solved @ gap
+            new = geometry.solved @ rates
         for _ in range(kernels.n_sweeps(len(new)) if s.tolerance > 0.0 else 0):
             for p in np.flatnonzero(on[:, 0]):
-                left = gap[p] - geometry.gram[p] @ new + geometry.gram[p, p] * new[p]
+                left = gap[p] - gram[p] @ new + gram[p, p] * new[p]
                 over = np.maximum(np.abs(left) - s.tolerance, 0.0)
-                new[p] = np.sign(left) * over / (geometry.gram[p, p] + self.give)
-        step = geometry.inverse @ (q - geometry.across.T @ (new - push))
+                new[p] = np.sign(left) * over / (gram[p, p] + self.give)
+        step = geometry.inverse @ (q - across.T @ (new - push))
         length = np.linalg.norm(step, axis=0)
         share = np.where(length > kernels.REACH, kernels.REACH / np.maximum(length, kernels.REACH), 1.0)
         step = step * share
@@ -433,17 +441,14 @@ class StochasticNewton:
             np.ascontiguousarray(array[:, 0]) for array in (state.inverse, state.tangent, state.derivative)
         )
         share = c.shares(self._moving_of(state.anchor).value[:, 0])
-        across, steep = (
-            slopes[c.pairs[:, 0]] - slopes[c.pairs[:, 1]]
-            for slopes in (c.rate_sums(share, tangent), c.rate_sums(share, derivative))
-        )
-        on = state.followed[:, 0] > 0.0
-        lift, scale = lifted(c, inverse, across * on[:, None], steep * on[:, None])
-        lift = np.where(on[:, None], lift, across @ inverse)
+        along, steep = c.rate_sums(share, tangent), c.rate_sums(share, derivative)
+        on = state.followed[:, 0]
+        lift, scale = lifted(c, inverse, along, steep, on)
         derivative = scale * tangent if scale > 0.0 else derivative  # what is predicted and what is tracked must agree
-        gram = lift @ across.T
-        inverted = solved(gram, state.followed[:, 0], self.give, state.noise[:, 0])
-        return kernels.Geometry(inverse, tangent, derivative, across, lift, gram, inverted, self.form.ridge)
+        gram = lift @ along.T
+        _, pairs = combinations(c, along @ inverse @ along.T, on, state.noise[:, 0])
+        inverted = solved(c, gram, on, self.give, pairs[:, : int(state.rank[0, 0])])
+        return kernels.Geometry(inverse, tangent, derivative, along, lift, gram, inverted, self.form.ridge)
 
     def _comparing(self, state: NewtonState) -> kernels.Comparing:
         s = self.settings
@@ -467,8 +472,7 @@ class StochasticNewton:
         """Multipliers of the pairs, and their gaps in terms of the surrogate, (J, R) each."""
         at = self.columns(state)
         c = self.form.comparisons
-        rates = c.rate_values(at.value)
-        return at.push, rates[c.pairs[:, 0]] - rates[c.pairs[:, 1]]
+        return at.push, c.gaps(c.rate_values(at.value))
 
     def _arguments(
         self, state: NewtonState, rows: kernels.Weighed, entries: Entries, is_first: bool, path: FloatArray
@@ -509,66 +513,6 @@ class StochasticNewton:
         flat = packed[:, 0]
         X, y, weight = (np.ascontiguousarray(part) for part in (flat[:, :D], flat[:, D], flat[:, D + 1]))
         return X, y, weight, flat[:, D + 2 :].astype(np.int64)
-
-
-def floored_inverse(plain: FloatArray, more: FloatArray) -> FloatArray:
-    """Inverse of ``plain`` + ``more``, in which no direction has less than a tenth of the curvature of ``plain``."""
-    root = np.linalg.cholesky(plain)
-    inner = np.linalg.solve(root, np.linalg.solve(root, plain + more).T)
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2.0)
-    basis = np.linalg.solve(root.T, vectors)
-    return np.asarray((basis / np.maximum(values, FLOOR)) @ basis.T)
-
-
-def lifted(c: Comparisons, inverse: FloatArray, across: FloatArray, steep: FloatArray) -> tuple[FloatArray, float]:
-    """Derivatives of gaps times H⁻¹, (J, D), given slopes and derivatives; and by how much slopes were scaled.
-
-    Where chance makes the derivative of a gap along H⁻¹ times its slope very different from what the slope says, slopes
-    take the place of derivatives, scaled to the size that derivatives have on average. They also do with three groups
-    or more, whose pairs depend on each other: sweeps over them need a symmetric matrix. The scale is 0 otherwise.
-    """
-    plain = across @ inverse
-    expected = np.sum(plain * across, axis=1)
-    found = np.sum((steep @ inverse) * across, axis=1)
-    close = (found >= expected / MOST_APART) & (found <= MOST_APART * expected)
-    if max(c.sizes, default=2) <= 2 and close.all():
-        return np.asarray(steep @ inverse), 0.0
-    scale = float(np.clip(found.sum() / expected.sum(), 1.0 / MOST_APART, MOST_APART)) if expected.any() else 1.0
-    return np.asarray(scale * plain), scale
-
-
-def noise_of_pairs(c: Comparisons, noise: FloatArray, inverse: FloatArray) -> FloatArray:
-    """What chance contributes to G H⁻¹ Gᵀ of each pair (J,), given the noise of the slopes of rates."""
-    return np.asarray((noise[c.pairs[:, 0]] + noise[c.pairs[:, 1]]) * (np.trace(inverse) / len(inverse)))
-
-
-def solved(gram: FloatArray, on: FloatArray, give: float, noise: FloatArray) -> FloatArray:
-    """Matrix (J, J) from gaps to the multipliers that make them 0, for pairs that are on.
-
-    Slopes of several pairs may be nearly parallel. Combinations of gaps whose slope is no longer than chance makes it
-    are left alone: to make them 0 would take huge multipliers in a random direction.
-    """
-    some = np.flatnonzero(on)
-    found = np.zeros_like(gram)
-    if len(some):
-        kept = combinations(gram, on, noise)
-        inner = kept.T @ (gram[np.ix_(some, some)] + give * np.eye(len(some))) @ kept
-        found[np.ix_(some, some)] = kept @ np.linalg.pinv(inner, rcond=1e-12) @ kept.T
-    return found
-
-
-def combinations(gram: FloatArray, on: FloatArray, noise: FloatArray) -> FloatArray:
-    """Combinations of the pairs that are on whose slope is longer than chance makes it, as columns, longest first.
-
-    The first is always there.
-    """
-    some = np.flatnonzero(on)
-    part = gram[np.ix_(some, some)]
-    values, vectors = np.linalg.eigh((part + part.T) / 2.0)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    keep = values > max(CHANCE * float(noise[some].mean()), 1e-12 * float(values[0]))
-    keep[0] = True
-    return np.asarray(vectors[:, keep])
 
 
 def _spread(array: FloatArray, places: IntArray, size: int) -> FloatArray:

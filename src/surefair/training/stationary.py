@@ -12,6 +12,7 @@ more than 2 %.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -21,16 +22,29 @@ from numpy.typing import NDArray
 
 from surefair import kernels
 from surefair.criteria import Comparisons, Entries, surrogate
-from surefair.learners.stochastic_newton import combinations, floored_inverse, lifted, noise_of_pairs, solved
+from surefair.learners.geometry import (
+    combinations,
+    floored_inverse,
+    lifted,
+    multipliers,
+    n_clear,
+    noise_scale,
+    solved,
+)
 from surefair.losses import Loss
 from surefair.rows import FloatArray, IntArray
 
+TINY = 1e-10  # curvature that makes a Hessian invertible
 RESIDUAL = 1e-10  # size of a residual that counts as 0
+LOOSE = 1e-3  # the same on the way to the tolerance
 NEARLY = 1e-6  # size of a residual that is good enough if it does not shrink any more
 STAGES = (0.8, 0.6, 0.4, 0.2)  # shares of the gap of the free optimum in which the tolerance comes down
+WEIGHTS = (0.01, 0.1)  # shares of a penalty in which it goes up
 STEPS = 80  # of Newton's method in each stage, at most
-SWEEPS = 2000  # over the pairs of groups, at most
+SETTLED = 20  # steps after which no combination of pairs is released, or the solver could go round in circles
+RELEASES = 3  # how often a pair may be released in one stage: it circles if the constraint itself makes it unclear
 BETTER = 0.98  # share of the objective below which another optimum is clearly better
+SAME = 1e-2  # distance, relative to the coefficients, of paths that lead to the same optimum
 SHARES = (0.1, 0.9)  # of positive decisions from which the solver begins besides those of the free optimum
 
 
@@ -52,7 +66,34 @@ class Tangent(NamedTuple):
     mean: FloatArray  # (C,), values of cells
     cells: FloatArray  # (C, D), slopes of cells
     share: FloatArray  # (C,), derivative of its rate in the mean of each cell
-    noise: FloatArray  # (F,), squared length that chance alone gives each slope
+    metric: FloatArray  # (D,), 1 over the curvature of the loss along each coordinate
+    noise: FloatArray  # (F,), squared length in this metric that chance alone gives each slope
+
+
+class Point(NamedTuple):
+    """Coefficients, and what rows have there."""
+
+    theta: FloatArray  # (D,)
+    score: FloatArray  # (n,)
+    turn: FloatArray  # (D,), θ / ‖θ‖² for decisions, otherwise 0: slopes are those along x - m θ / ‖θ‖²
+    value: FloatArray  # (n, entries), as are the following
+    slope: FloatArray
+    bend: FloatArray
+    steep: FloatArray
+
+
+class Level(NamedTuple):
+    """A problem on the way to the one that is asked for."""
+
+    tolerance: float
+    give: float  # 1 / (2 R₂) with a penalty R₂, otherwise 0
+
+
+class Path(NamedTuple):
+    """Where a start leads."""
+
+    end: Stationary
+    points: dict[Level, FloatArray]  # θ at each level
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,31 +132,57 @@ class Conditions:
 
     def tangent(self, theta: FloatArray) -> Tangent:
         """Rates at θ and their slopes."""
+        return self._tangent(self._at(theta))
+
+    def _tangent(self, at: Point) -> Tangent:
         c = self.comparisons
-        score = self.X @ theta
-        value, slope, _, steep = self._surrogate(theta, score)
-        sizes = self._sum(np.ones_like(value))[:, 0]
+        sizes = self._sizes
         inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
-        mean = self._sum(value)[:, 0] * inverse
-        z = self._turned(theta, score)
-        cells = self._sum(slope, z) * inverse[:, None]
-        noise = self._sum(slope**2, np.sum(z**2, axis=1, keepdims=True))[:, 0] * inverse**2
+        mean = self._sum(at.value)[:, 0] * inverse
+        cells, steep = (self._slopes(at, numbers) * inverse[:, None] for numbers in (at.slope, at.steep))
+        squares = self._sum(at.slope**2, self._squares)
+        if at.turn.any():
+            across = self._sum(at.slope**2 * at.score[:, None], self.X)
+            along = self._sum((at.slope * at.score[:, None]) ** 2)
+            squares = squares - 2.0 * across * at.turn + along * at.turn**2
+        bend = self.weight * self.loss.curvature(at.score, self.y)
+        metric = 1.0 / (bend @ self._squares / len(self.y) + self.ridge + TINY)
         share = c.shares(mean)
-        slopes = c.rate_sums(share, cells)
-        derivative = c.rate_sums(share, self._sum(steep, z) * inverse[:, None])
-        return Tangent(c.rate_values(mean), slopes, derivative, mean, cells, share, c.rate_sums(share**2, noise))
+        return Tangent(
+            rates=c.rate_values(mean),
+            slopes=c.rate_sums(share, cells),
+            steep=c.rate_sums(share, steep),
+            mean=mean,
+            cells=cells,
+            share=share,
+            metric=metric,
+            noise=c.rate_sums(share**2, (squares @ metric) * inverse**2),
+        )
 
-    def _surrogate(self, theta: FloatArray, score: FloatArray) -> tuple[FloatArray, ...]:
-        spread = np.linalg.norm(theta)
-        scale = 1.0 / (self.width * spread) if spread > 0.0 else 0.0
-        return surrogate(self.comparisons.kind, self.entries.constant, self.entries.sign, score[:, None], scale)
+    def _at(self, theta: FloatArray) -> Point:
+        """What rows have at θ."""
+        score = self.X @ theta
+        square = float(theta @ theta)
+        scale = 1.0 / (self.width * np.sqrt(square)) if square > 0.0 else 0.0
+        turned = self.comparisons.kind == kernels.DECISIONS and square > 0.0
+        turn = theta / square if turned else np.zeros_like(theta)
+        entries = self.entries
+        parts = surrogate(self.comparisons.kind, entries.constant, entries.sign, score[:, None], scale)
+        return Point(theta, score, turn, *parts)
 
-    def _turned(self, theta: FloatArray, score: FloatArray) -> FloatArray:
-        """Rows less what they share with the change of the spread: x - m θ / ‖θ‖²."""
-        square = theta @ theta
-        if self.comparisons.kind != kernels.DECISIONS or square == 0.0:
-            return self.X
-        return np.asarray(self.X - np.outer(score, theta / square))
+    def _slopes(self, at: Point, numbers: FloatArray) -> FloatArray:
+        """Sums by cell of numbers (n, entries) times x - m θ / ‖θ‖², shape (C, D)."""
+        sums = self._sum(numbers, self.X)
+        return sums - self._sum(numbers * at.score[:, None]) * at.turn if at.turn.any() else sums
+
+    @cached_property
+    def _squares(self) -> FloatArray:
+        return np.asarray(self.X**2)
+
+    @cached_property
+    def _sizes(self) -> FloatArray:
+        """Weight of the rows of each cell."""
+        return np.asarray(self._sum(np.ones(self.entries.cell.shape))[:, 0])
 
     def _sum(self, numbers: FloatArray, X: FloatArray | None = None) -> FloatArray:
         """Weighted sums over the rows of each cell of numbers (n, entries), times X; shape (C, columns of X)."""
@@ -142,27 +209,30 @@ class Conditions:
     def loss_hessian(self, theta: FloatArray) -> FloatArray:
         """Hessian of mean loss and ridge."""
         bend = self.weight * self.loss.curvature(self.X @ theta, self.y)
-        return np.asarray((self.X.T * bend) @ self.X / len(self.y) + np.diag(self.ridge + 1e-10))
+        return np.asarray((self.X.T * bend) @ self.X / len(self.y) + np.diag(self.ridge + TINY))
 
     def constraint_hessian(self, theta: FloatArray, pull: FloatArray, tangent: Tangent) -> FloatArray:
         """Hessian of Σ pull · rate; ratios count as if their denominators were straight."""
+        return self._constraint_hessian(self._at(theta), pull, tangent)
+
+    def _constraint_hessian(self, at: Point, pull: FloatArray, tangent: Tangent) -> FloatArray:
         c = self.comparisons
-        score = self.X @ theta
-        _, slope, bend, _ = self._surrogate(theta, score)
-        sizes = self._sum(np.ones_like(slope))[:, 0]
+        sizes = self._sizes
         by_cell = pull[c.owner] * tangent.share / np.where(sizes > 0.0, sizes, np.inf)
         cell = self.entries.cell
         part = np.where(cell >= 0, by_cell[cell], 0.0) * self.weight[:, None]
-        curl = np.sum(part * bend, axis=1)
-        along = np.sum(part * slope, axis=1)
-        z = self._turned(theta, score)
-        found = (z.T * curl) @ z
-        square = theta @ theta
-        if c.kind == kernels.DECISIONS and square > 0.0:
-            v = theta / square
-            drift = along @ self.X
-            found -= np.outer(drift, v) + np.outer(v, drift)
-            found -= (along @ score) * (np.eye(len(theta)) / square - 3.0 * np.outer(v, v))
+        curl = np.sum(part * at.bend, axis=1)
+        along = np.sum(part * at.slope, axis=1)
+        found = (self.X.T * curl) @ self.X
+        if not at.turn.any():
+            return np.asarray(found)
+        # Along z = x - m v, and v itself changes with θ.
+        v = at.turn
+        square = float(v @ v)  # 1 / ‖θ‖²
+        drift = (curl * at.score + along) @ self.X
+        found -= np.outer(drift, v) + np.outer(v, drift)
+        found += (curl @ at.score**2 + 3.0 * (along @ at.score)) * np.outer(v, v)
+        found -= (along @ at.score) * square * np.eye(len(v))
         return np.asarray(found)
 
     def influences(
@@ -170,15 +240,14 @@ class Conditions:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What each row adds to the Lagrangian's gradient (n, D) and to cells (n, C), and the cells' shares (C,)."""
         c = self.comparisons
-        score = self.X @ theta
-        value, slope, _, _ = self._surrogate(theta, score)
-        share = self._sum(np.ones_like(value))[:, 0] / len(self.y)
+        at = self._at(theta)
+        share = self._sizes / len(self.y)
         pull = c.by_rate(push)[c.owner] * tangent.share
         pull = np.divide(pull, share, out=np.zeros_like(pull), where=share > 0.0)
         rho = np.zeros((len(self.y), c.n_cells))
-        psi = self.loss.derivative(score, self.y)[:, None] * self.X
-        z = self._turned(theta, score)
-        for cell, f, bend in zip(self.entries.cell.T, value.T, slope.T, strict=True):
+        psi = self.loss.derivative(at.score, self.y)[:, None] * self.X
+        z = self.X - np.outer(at.score, at.turn)
+        for cell, f, bend in zip(self.entries.cell.T, at.value.T, at.slope.T, strict=True):
             i = np.flatnonzero(cell >= 0)
             g = cell[i]
             rho[i, g] += f[i] - tangent.mean[g]
@@ -190,9 +259,8 @@ class Conditions:
         c = self.comparisons
         some = (self.entries.cell >= 0) & (self.weight[:, None] > 0.0)
         seen = np.bincount(self.entries.cell[some], minlength=c.n_cells)[: c.n_rates]
-        return c.followed(
-            c.looked_at(seen.astype(np.float64), tangent.mean), tangent.rates, tangent.slopes, tangent.noise, before
-        )
+        looked_at = c.looked_at(seen.astype(np.float64), tangent.mean)
+        return c.followed(looked_at, tangent.rates, tangent.slopes * np.sqrt(tangent.metric), tangent.noise, before)
 
     def decision_gaps(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Gaps of the decisions themselves, and their standard errors, (J,) each."""
@@ -200,7 +268,7 @@ class Conditions:
         decision = (self.X @ theta > 0.0)[:, None]
         negative = self.entries.sign < 0.0
         value = np.where(self.entries.sign == 0.0, self.entries.constant, np.where(negative, ~decision, decision))
-        sizes = self._sum(np.ones_like(value, dtype=np.float64))[:, 0]
+        sizes = self._sizes
         mean = np.divide(self._sum(value.astype(np.float64))[:, 0], sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
         rates = c.rate_values(mean)
         variance = rates * (1.0 - rates) / np.maximum(c.looked_at(sizes, mean), 1.0)
@@ -209,22 +277,34 @@ class Conditions:
 
     def solve(self, tolerance: float = 0.0, penalty: float = 0.0) -> Stationary:
         """Find the optimum: equal rates, rates within a tolerance, or a penalty."""
-        return self.optima(tolerance, penalty)[0]
+        return self._ends(tolerance, penalty, whole=False)[0]
 
     def optima(self, tolerance: float = 0.0, penalty: float = 0.0) -> list[Stationary]:
         """Ends of the solver from all starts: first the one from the free optimum, unless others are clearly better."""
+        return self._ends(tolerance, penalty, whole=True)
+
+    def _ends(self, tolerance: float, penalty: float, whole: bool) -> list[Stationary]:
+        """Ends of the solver; unless they are all wanted, it gives up starts that cannot lead to a better one."""
         free = self.free()
-        gaps = self._gaps(self.tangent(free.theta))
-        if len(gaps) == 0 or (penalty == 0.0 and np.abs(gaps).max() <= tolerance):
+        gap = self._largest_gap(free.theta)
+        if len(self.comparisons.pairs) == 0 or (penalty == 0.0 and gap <= tolerance):
             return [free]
-        starts = [free.theta]
-        if self.ones is not None:
-            score = self.X @ free.theta
-            starts += [free.theta - np.quantile(score, 1.0 - share) * self.ones for share in SHARES]
-        first, *others = (self._tighten(start, tolerance, penalty) for start in starts)
+        first = self._tighten(free.theta, _levels(gap, tolerance, penalty))
+        assert first is not None
+        if self.ones is None or (not whole and first.end.reached and free.value >= BETTER * first.end.value):
+            return [first.end]  # no optimum has a lower value than the free one
+        score = self.X @ free.theta
+        others = []
+        for share in SHARES:
+            start = free.theta - np.quantile(score, 1.0 - share) * self.ones
+            levels = [level for level in first.points if level.give > 0.0 or level.tolerance < self._largest_gap(start)]
+            path = self._tighten(start, levels or [*first.points][-1:], None if whole else first)
+            others += [] if path is None else [path.end]
         others.sort(key=lambda end: (not end.reached, end.value))
-        better = [end for end in others if end.reached and (not first.reached or end.value < BETTER * first.value)]
-        return [*better, first, *(end for end in others if not any(end is one for one in better))]
+        better = [
+            end for end in others if end.reached and (not first.end.reached or end.value < BETTER * first.end.value)
+        ]
+        return [*better, first.end, *(end for end in others if not any(end is one for one in better))]
 
     def free(self) -> Stationary:
         """Optimum without a constraint."""
@@ -235,7 +315,7 @@ class Conditions:
             left = float(np.abs(gradient).max())
             if left < RESIDUAL:
                 break
-            theta = theta + _short(np.asarray(-np.linalg.solve(self.loss_hessian(theta), gradient)), 2.0)
+            theta = theta + self._short(np.asarray(-np.linalg.solve(self.loss_hessian(theta), gradient)), 2.0)
         J = len(self.comparisons.pairs)
         return Stationary(theta, np.zeros(J), self.value(theta), left < NEARLY)
 
@@ -244,85 +324,112 @@ class Conditions:
         return self._gaps(self.tangent(theta))
 
     def _gaps(self, tangent: Tangent) -> FloatArray:
-        pairs = self.comparisons.pairs
-        return np.asarray(tangent.rates[pairs[:, 0]] - tangent.rates[pairs[:, 1]])
+        return self.comparisons.gaps(tangent.rates)
 
-    def _tighten(self, theta: FloatArray, tolerance: float, penalty: float) -> Stationary:
-        """Descend from a start while the tolerance comes down."""
-        gap = float(np.abs(self._gaps(self.tangent(theta))).max())
+    def _largest_gap(self, theta: FloatArray) -> float:
+        return float(np.abs(self._gaps(self.tangent(theta))).max(initial=0.0))
+
+    def _tighten(self, theta: FloatArray, levels: Sequence[Level], rival: Path | None = None) -> Path | None:
+        """Descend from a start through the levels.
+
+        Returns None as soon as it is clear that the end will be that of a rival, or not clearly better.
+        """
         push = np.zeros(len(self.comparisons.pairs))
-        if penalty > 0.0:
-            ways = [(0.0, 0.5 / weight) for weight in (penalty / 100.0, penalty / 10.0, penalty)]
-        else:
-            ways = [(max(share * gap, tolerance), 0.0) for share in (*STAGES, 0.0)]
         reached = False
-        for level, give in ways:
-            theta, push, reached = self._newton(theta, push, level, give)
-        extra = 0.0 if penalty == 0.0 else penalty * float(np.sum(self._gaps(self.tangent(theta)) ** 2))
-        return Stationary(theta, push, self.value(theta) + extra, reached)
+        value = 0.0
+        points = {}
+        for level in levels:
+            theta, push, reached = self._newton(theta, push, level, RESIDUAL if level is levels[-1] else LOOSE)
+            value = self.value(theta)
+            if level.give > 0.0:
+                value += 0.5 / level.give * float(np.sum(self._gaps(self.tangent(theta)) ** 2))
+            points[level] = theta
+            if rival is not None and rival.end.reached and level is not levels[-1]:
+                apart = np.linalg.norm(theta - rival.points[level])
+                if value >= BETTER * rival.end.value or apart < SAME * np.linalg.norm(theta):
+                    return None
+        return Path(Stationary(theta, push, value, reached), points)
+
+    def clear(
+        self, tangent: Tangent, inverse: FloatArray, plain: FloatArray, on: FloatArray, before: int = 0,
+        release: bool = True,
+    ) -> FloatArray:  # fmt: skip
+        """Combinations of the pairs that are on whose slopes are more than chance, as columns, longest first.
+
+        ``before`` is how many there were so far; without ``release`` there will be no fewer.
+        """
+        c = self.comparisons
+        noise = tangent.noise * noise_scale(inverse, plain, self.ridge)
+        length, pairs = combinations(c, tangent.slopes @ inverse @ tangent.slopes.T, on, noise)
+        rank = n_clear(c, length, len(inverse), before)
+        return pairs[:, : rank if release else max(rank, before)]
 
     def _newton(
-        self, theta: FloatArray, push: FloatArray, tolerance: float, give: float
+        self, theta: FloatArray, push: FloatArray, level: Level, enough: float
     ) -> tuple[FloatArray, FloatArray, bool]:
-        """Sequential quadratic programming for θ and multipliers at one tolerance."""
+        """Sequential quadratic programming for θ and multipliers at one level, until the residual is small enough."""
         c = self.comparisons
+        tolerance, give = level
         left = best = np.inf
         on = np.asarray(push != 0.0, dtype=np.float64)
-        for _ in range(STEPS):
-            tangent = self.tangent(theta)
-            on = self.followed(tangent, on)
+        released = np.zeros(len(on))
+        rank = 0
+        for number in range(STEPS):
+            at = self._at(theta)
+            tangent = self._tangent(at)
+            before = on
+            on = self.followed(tangent, before)
+            released += before > on
+            if released.max(initial=0.0) >= RELEASES:
+                return theta, push, False
             push = push * on
-            across = (tangent.slopes[c.pairs[:, 0]] - tangent.slopes[c.pairs[:, 1]]) * on[:, None]
-            gap = self._gaps(tangent)
             slope = self.loss_gradient(theta)
             plain = self.loss_hessian(theta)
-            inverse = floored_inverse(plain, self.constraint_hessian(theta, c.by_rate(push), tangent))
-            steep = (tangent.steep[c.pairs[:, 0]] - tangent.steep[c.pairs[:, 1]]) * on[:, None]
-            lift, _ = lifted(c, inverse, across, steep)
-            gram = lift @ across.T
-            noise = noise_of_pairs(c, tangent.noise, inverse)
-            goal = np.clip(gap - give * push, -tolerance, tolerance)
-            slack = on * np.where(np.abs(push) > 0.0, np.abs(gap - give * push - np.sign(push) * tolerance), 0.0)
-            over = on * np.abs(gap - give * push - goal)
+            inverse = floored_inverse(plain, self._constraint_hessian(at, c.by_rate(push), tangent))
+            lift, _ = lifted(c, inverse, tangent.slopes, tangent.steep, on)
+            gram = lift @ tangent.slopes.T
+            gap = self._gaps(tangent) - give * push
+            pairs = np.zeros((0, 0))
             if tolerance == 0.0 and on.any():
-                kept = combinations(gram, on, noise)
-                over = np.abs(kept.T @ (gap - give * push)[on > 0.0])
-                slack = np.zeros(0)
-            left = max(np.abs(slope + push @ across).max(), over.max(initial=0.0), slack.max(initial=0.0))
-            if left < RESIDUAL:
+                pairs = self.clear(tangent, inverse, plain, on, rank, release=number < SETTLED)
+                rank = pairs.shape[1]
+                over = np.abs(np.linalg.qr(pairs)[0].T @ gap[on > 0.0])
+            else:
+                slack = np.where(push != 0.0, np.abs(gap - np.sign(push) * tolerance), 0.0)
+                over = on * np.maximum(slack, np.abs(gap) - tolerance)
+            pull = c.by_rate(push)
+            left = max(np.abs(slope + pull @ tangent.slopes).max(), over.max(initial=0.0))
+            if left < enough:
                 return theta, push, True
-            new = multipliers(gram, gap - lift @ slope, on, tolerance, give, push, noise)
-            step = -inverse @ (slope + new @ across)
-            short = _short(step, max(0.5, 0.2 * float(np.linalg.norm(theta)))) * (1.0 if left < 0.9 * best else 0.5)
-            size = float(np.linalg.norm(step))
+            rates = tangent.rates - lift @ slope
+            if tolerance == 0.0:
+                new = solved(c, gram, on, give, pairs) @ rates
+            else:
+                new = multipliers(c, gram, rates, on, tolerance, give, push)
+            step = -inverse @ (slope + c.by_rate(new) @ tangent.slopes)
+            size = self._size(step)
+            most = max(0.5, 0.2 * float(np.linalg.norm(theta)))
+            share = (min(1.0, most / size) if size > 0.0 else 1.0) * (1.0 if left < 0.9 * best else 0.5)
             best = min(best, left)
-            if not np.isfinite(short).all():
+            if not np.isfinite(share * step).all():
                 return theta, push, False
-            theta = theta + short
-            push = push + (new - push) * (float(np.linalg.norm(short)) / size if size > 0.0 else 1.0)
+            theta = theta + share * step
+            push = push + share * (new - push)
         return theta, push, left < NEARLY
 
+    def _size(self, step: FloatArray) -> float:
+        """How much a step changes the scores, as a root mean square; its length if that is more."""
+        return max(float(np.linalg.norm(step)), float(np.sqrt(np.mean(self.weight * (self.X @ step) ** 2))))
 
-def multipliers(
-    gram: FloatArray, gap: FloatArray, on: FloatArray, tolerance: float, give: float, push: FloatArray,
-    noise: FloatArray,
-) -> FloatArray:  # fmt: skip
-    """Multipliers of the pairs that are on; ``gap`` is that without any."""
-    if tolerance == 0.0:
-        return np.asarray(solved(gram, on, give, noise) @ gap)
-    new = push * on
-    for _ in range(SWEEPS):
-        before = new.copy()
-        for p in np.flatnonzero(on):
-            left = gap[p] - gram[p] @ new + gram[p, p] * new[p]
-            size = gram[p, p] + give
-            new[p] = np.sign(left) * max(abs(left) - tolerance, 0.0) / size if size > 0.0 else 0.0
-        if np.abs(new - before).max(initial=0.0) <= 1e-13 * np.abs(new).max(initial=0.0):
-            break
-    return np.asarray(new)
+    def _short(self, step: FloatArray, most: float) -> FloatArray:
+        """Return a step, or the part of it that has this size."""
+        size = self._size(step)
+        return step * (most / size) if size > most else step
 
 
-def _short(step: FloatArray, most: float) -> FloatArray:
-    """Return a step, or the part of it that has this length."""
-    length = float(np.linalg.norm(step))
-    return step * (most / length) if length > most else step
+def _levels(gap: float, tolerance: float, penalty: float) -> list[Level]:
+    """Levels from a free optimum with this gap to the problem that is asked for."""
+    if penalty > 0.0:
+        return [Level(0.0, 0.5 / (share * penalty)) for share in (*WEIGHTS, 1.0)]
+    levels = [Level(share * gap, 0.0) for share in STAGES if share * gap > tolerance]
+    return [*levels, Level(tolerance, 0.0)]

@@ -27,9 +27,10 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src"
 
 ROWS = """
 rng = np.random.default_rng(0)
-X, y, z = rng.normal(size=(100, 3)), np.arange(100) % 2, np.arange(100) // 2 % 2
+X = rng.normal(size=(100, 3))
+y, z = (X[:, :2].sum(axis=1) > 0.5 * rng.normal(size=100)).astype(int), (X[:, 0] > rng.normal(size=100)).astype(int)
 """
-FIT = "sf.FairClassifier(random_state=0).fit(X, y, sensitive_features=z)"
+FIT = "sf.FairClassifier(n_warmup=64, random_state=0).fit(X, y, sensitive_features=z)"  # more rows than for warming up
 WARM = """
 from surefair import kernels
 counts = [kernel.stats for kernel in vars(kernels).values() if hasattr(kernel, "stats")]

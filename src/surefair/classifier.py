@@ -56,7 +56,7 @@ from surefair.rows import (
     with_intersection,
 )
 from surefair.storage.archive import Place, read_archive, write_archive
-from surefair.training.fit import Fit, Learn, check_plain
+from surefair.training.fit import Fit, Learn, check_plain, check_unconstrained, is_wide
 from surefair.training.model import Model, Problem
 
 DTYPES = ["float64", "float32"]
@@ -193,7 +193,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), data frame or sparse matrix
-            For sparse rows with more than 1,000 features the work does not grow with the number of features.
+            Sparse rows with more than 1,000 features need ``criterion=None``; the work then does not grow with the
+            number of features, and the first rows are set apart to scale them, as a constraint set is.
         y : array-like of shape (n_rows,)
             Labels, two values of any type.
         sensitive_features : array-like of shape (n_rows,), data frame or dict of columns
@@ -656,6 +657,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = self._check_labels(y)
         if constraint_set is not None or self.step_size != "auto":
             check_plain(values, self.dtype)
+        elif is_wide(values):
+            check_unconstrained(problem_of(self, seed=0), values)
         if sensitive_features is None and constraint_set is None and self.criterion is not None:
             raise ValueError(
                 f"criterion={self.criterion!r} compares groups, and sensitive_features is missing. Pass the group of "

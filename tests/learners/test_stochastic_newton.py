@@ -319,7 +319,10 @@ def test_merged_shards_are_close_to_one_pass(shards):
     merged, expected = learner.merge(learner.completed(one), learner.completed(two)), learner.columns(whole)
     sd = expected.theta[:, 1:].std(axis=1)
     assert np.abs((merged.theta[:, 0] - expected.theta[:, 0]) / sd).max() < 0.25
-    assert np.abs((learner.merge(learner.completed(two), learner.completed(one)).theta - merged.theta) / sd[:, None]).max() < 1e-6
+    assert (
+        np.abs((learner.merge(learner.completed(two), learner.completed(one)).theta - merged.theta) / sd[:, None]).max()
+        < 1e-6
+    )
     np.testing.assert_allclose(merged.value[:, 0], expected.value[:, 0], atol=0.01)
     np.testing.assert_allclose(learner.pushes(merged)[0][:, 0], expected.push[:, 0], atol=0.02)
 
@@ -358,12 +361,10 @@ def test_values_of_merged_shards_are_those_at_the_merged_coefficients():
 def test_bits_of_merged_shards_do_not_depend_on_the_number_of_replicates(shards, n_columns):
     learner, _, one, two, *_ = shards
     many = learner.merge(learner.completed(one), learner.completed(two))
-    some = learner.merge(
-        *(
-            shard._replace(**{name: getattr(shard, name)[:, :n_columns].copy() for name in MOVING})
-            for shard in (one, two)
-        )
+    few = (
+        shard._replace(**{name: getattr(shard, name)[:, :n_columns].copy() for name in MOVING}) for shard in (one, two)
     )
+    some = learner.merge(*map(learner.completed, few))
     for name in MOVING:
         assert np.array_equal(getattr(many, name)[:, :n_columns], getattr(some, name)), name
     for name in SHARED:

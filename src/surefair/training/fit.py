@@ -287,7 +287,6 @@ Learn = Callable[..., Fit]
 
 def begin(problem: Problem, constraint_set: Rows) -> Fit:
     """Begin a fit under a constraint that the rows of D' fix: choose coordinates, constraint and start from them."""
-    check_plain(constraint_set.X, problem.dtype)
     auto = problem.step_size is None
     y = constraint_set.y
     weight = constraint_set.weight
@@ -381,9 +380,26 @@ def assemble(
     schedule: PolynomialDecay,
 ) -> Fit:
     """Put together a fit before its first row."""
-    learner = learner_for(problem.settings(start, schedule), form, sparse=False)
+    sparse = is_sparse(constraint_set.X)
+    learner = learner_for(problem.settings(start, schedule), form, sparse)
     state = learner.init(1 + problem.n_replicates)
-    return Fit(problem, constraint_set.copy(), W, learner, state, sparse=False)
+    return Fit(problem, constraint_set.copy(), W, learner, state, sparse)
+
+
+def is_wide(X: Any) -> bool:
+    """Whether rows are sparse, with too many features to make them dense."""
+    return is_sparse(X) and X.shape[1] > MOST_DENSE
+
+
+def check_unconstrained(problem: Problem, X: Any) -> None:
+    """Refuse a constraint on sparse rows with many features, and single precision."""
+    if problem.criterion is not None or problem.dtype != "float64":
+        what = f"criterion={problem.criterion.name!r}" if problem.criterion is not None else f"dtype={problem.dtype!r}"
+        raise ValueError(
+            f"{what} works for dense rows, and for sparse rows with at most {MOST_DENSE:,} features; received a sparse "
+            f"matrix of shape {X.shape}. Reduce the features, for example by TruncatedSVD or by a FeatureHasher with "
+            "fewer of them, or use criterion=None and dtype='float64'."
+        )
 
 
 def check_plain(X: Any, dtype: str) -> None:

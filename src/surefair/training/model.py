@@ -30,7 +30,16 @@ from surefair.training.checks import (
     check_late_groups,
     check_order,
 )
-from surefair.training.fit import MOST_DENSE, Fit, Learn, begin, begin_learnt
+from surefair.training.fit import (
+    MOST_DENSE,
+    Fit,
+    Learn,
+    begin,
+    begin_learnt,
+    check_plain,
+    check_unconstrained,
+    is_wide,
+)
 from surefair.training.problem import Problem
 
 __all__ = ["Model", "Problem"]
@@ -187,7 +196,8 @@ class Model:
         model = self._count(rows)
         first = constraint_set
         if first is None:
-            n_first = self.n_first if self.problem.learns else min(self.n_first, rows.n // 5)
+            learnt = self.problem.learns and not is_wide(rows.X)
+            n_first = self.n_first if learnt else min(self.n_first, rows.n // 5)
             first, rows = rows.part(slice(0, n_first)), rows.part(slice(n_first, None))
         model = model.begin(first, given=constraint_set is not None)
         return replace(model, fit=learn(model.trained, rows, n_threads, last=True))
@@ -209,9 +219,13 @@ class Model:
 
         ``given`` if the user passed these rows as the constraint set, which fixes the constraint.
         """
-        if self.problem.learns and not given:
+        if self.problem.learns and not given and not is_wide(first.X):
             fit, begun = begin_learnt(self.problem, first)
             return replace(self, fit=fit, waiting=None, found=tuple(check_first_rows(fit, begun)))
+        if self.problem.learns and not given:
+            check_unconstrained(self.problem, first.X)
+        else:
+            check_plain(first.X, self.problem.dtype)
         fit = begin(self.problem, first)
         return replace(self, fit=fit, waiting=None, found=tuple(check_constraint_set(fit)))
 

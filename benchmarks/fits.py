@@ -23,7 +23,7 @@ import surefair as sf
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-OURS, TWO = "surefair", "surefair, two threads"
+OURS, TWO, SINGLE = "surefair", "surefair, two threads", "surefair, float32"
 BARE, SGD = "surefair, no replicates", "one SGDClassifier"
 PARITY, RATE, SLAB, PENALTY = (  # works that are compared with each other
     "parity of decisions, d=14, B=200",
@@ -35,9 +35,9 @@ OLD_PENALTY = 170 / 586  # speed of the penalty's former kernel over that of the
 Rates = dict[str, float]
 
 
-def ours(work: Work, data: Data, replicates: int, n_jobs: int = 1) -> Call:
+def ours(work: Work, data: Data, replicates: int, n_jobs: int = 1, dtype: str = "float64") -> Call:
     """Return our fit."""
-    clf = sf.FairClassifier(work.criterion, n_replicates=replicates, random_state=0, n_jobs=n_jobs)
+    clf = sf.FairClassifier(work.criterion, n_replicates=replicates, random_state=0, n_jobs=n_jobs, dtype=dtype)
 
     def fit() -> object:
         with cores(n_jobs):
@@ -56,6 +56,8 @@ def measure(work: Work, peers: list[ModuleType]) -> Rates:
         BARE: (ours(work, data, 0), work.rows),
         SGD: (lambda: sgd_classifier.one_fit(data), work.rows),
     }
+    if work.learnt and work.dense:
+        contenders[SINGLE] = ours(work, data, work.replicates, dtype="float32"), work.rows
     prepared = {peer.NAME: peer.prepare(work, data) for peer in peers}
     contenders |= {name: contender for name, contender in prepared.items() if contender}
     times = medians({name: call for name, (call, _) in contenders.items()})
@@ -101,10 +103,11 @@ def against_fixed() -> list[dict[str, object]]:
 
 
 def costs(work: Work, rates: Rates) -> dict[str, object]:
-    """Speed-up by threads, and cost of replicates over one fit without them, ours and SGDClassifier's."""
+    """Speed-up by threads and float32, and cost of replicates over one fit without them, ours and SGDClassifier's."""
     return {
         "work": work.name,
         "two_threads_over_one": rates[TWO] / rates[OURS],
+        "float32_over_float64": rates[SINGLE] / rates[OURS] if SINGLE in rates else None,
         "replicates_over_none": rates[BARE] / rates[OURS],
         "replicates_over_one_SGDClassifier": rates[SGD] / rates[OURS],
     }
@@ -115,7 +118,7 @@ def draw(found: dict[str, Rates]) -> None:
     sizes = [len(rates) for rates in found.values()]
     shape = {"figsize": (7.5, 1.0 + 0.34 * sum(sizes)), "height_ratios": sizes, "layout": "constrained", "sharex": True}
     figure, axes = plt.subplots(len(found), **shape)
-    colours = {OURS: "#D55E00", TWO: "#E69F00"}
+    colours = {OURS: "#D55E00", TWO: "#E69F00", SINGLE: "#E69F00"}
     for ax, (work, rates) in zip(axes, found.items(), strict=True):
         names = sorted(rates, key=rates.get)
         bars = ax.barh(names, [rates[name] for name in names], color=[colours.get(name, "#56B4E9") for name in names])
@@ -148,7 +151,7 @@ def main() -> None:
     ours_alone = [costs(work, rates) for work, rates in found.items()]
     show("Speed of FairClassifier.fit relative to its peers, one core", rows)
     show("Speed if the constraint is learnt from all rows over speed if it is fixed, one core", learnt)
-    show("Speed-up by threads, and cost of all replicates over one fit", ours_alone)
+    show("Speed-up by threads and float32, and cost of all replicates over one fit", ours_alone)
     versions = {peer.NAME: f"{peer.PACKAGE} {version(peer.PACKAGE)}" for peer in peers}
     about = [{"peer": peer.NAME, "version": versions[peer.NAME], "what_it_does": peer.NOTE} for peer in peers]
     keep("fits", rows=rows, learnt=learnt, costs=ours_alone, peers=about)

@@ -75,10 +75,8 @@ class InNumPy(StochasticNewton):
         value = value + (inside.T @ (V * f) - more * value) / count
         total = total + drawn
         q = gradient / -total
-        rates = c.rate_values(value)
-        gap = rates[c.pairs[:, 0]] - rates[c.pairs[:, 1]] + geometry.lift @ q + geometry.gram @ push
-        new = geometry.solved @ gap
-        step = geometry.inverse @ (q - geometry.across.T @ (new - push))
+        new = geometry.solved @ (c.rate_values(value) + geometry.lift @ q + geometry.gram @ c.by_rate(push))
+        step = geometry.inverse @ (q - (c.signs @ geometry.along).T @ (new - push))
         share = np.minimum(1.0, kernels.REACH / np.linalg.norm(step, axis=0))
         step *= share
         return moving._replace(

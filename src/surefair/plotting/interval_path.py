@@ -31,10 +31,10 @@ class IntervalPathDisplay(Display):
     --------
     >>> from itertools import islice
     >>> import surefair as sf
-    >>> stream = sf.datasets.SyntheticDM(seed=0)
+    >>> stream = sf.datasets.SyntheticDI(seed=0)
     >>> test = stream.rows(10**6, 1_000)
     >>> display = IntervalPathDisplay.from_estimator(
-    ...     sf.FairClassifier("error_rate", n_replicates=60, random_state=0),
+    ...     sf.FairClassifier(n_replicates=60, random_state=0),
     ...     islice(stream.batches(size=2_000), 3),
     ...     test.X,
     ...     test.y,

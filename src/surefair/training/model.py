@@ -324,8 +324,8 @@ class Model:
         labels = [None if groups is None else groups.labels for groups in
                   (mine.first.names.groups, theirs.first.names.groups)]  # fmt: skip
         differ += [] if labels[0] == labels[1] else ["groups"]
-        if not differ and not mine.first.same_as(theirs.first):
-            differ.append("warm-up rows" if mine.is_learnt else "constraint_set")
+        if not differ and (mine.is_learnt != theirs.is_learnt or not mine.first.same_as(theirs.first)):
+            differ.append("warm-up rows" if mine.is_learnt and theirs.is_learnt else "constraint_set")
         return differ
 
     def reseed(self, seed: int) -> Model:

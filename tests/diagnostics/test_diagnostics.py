@@ -9,13 +9,14 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_matrix
 from scipy.stats import binom
 
 import surefair as sf
 from surefair.diagnostics import (
+    DIAGNOSTICS,
     BoundaryConstraint,
     ChanceConstraint,
+    ConstantDecisions,
     CovarianceDisagreement,
     DegenerateReplicates,
     Diagnostic,
@@ -26,6 +27,7 @@ from surefair.diagnostics import (
     SeparableData,
     SmallConstraintSet,
     SmallEvaluationSet,
+    SmallGroup,
     StartNotForgotten,
     StepBias,
     StepTooLarge,
@@ -35,9 +37,10 @@ from surefair.diagnostics import (
     covariance_disagreement,
     start_not_forgotten,
 )
-from surefair.training import solver
+from surefair.training import solver, stationary
 
 DI, DM = sf.datasets.SyntheticDI, sf.datasets.SyntheticDM
+PAPER = sf.PolynomialDecay(0.5, 0.6)  # the constraint is then fixed
 
 
 def found(call):
@@ -54,6 +57,12 @@ def fit(data, criterion="demographic_parity", n=4000, seed=0, n_replicates=100, 
     rows = data(seed=seed).sample(n)
     clf = sf.FairClassifier(criterion, n_replicates=n_replicates, random_state=seed, **params)
     return clf.fit(rows.X, rows.y, sensitive_features=rows.sensitive, constraint_set=constraint_set)
+
+
+def rows_of(data, n=1000, seed=777):
+    """Rows that fix a constraint."""
+    rows = data(seed=seed).sample(n)
+    return rows.X, rows.y, rows.sensitive
 
 
 def ask(clf, data, n=2000, seed=10_000, **how):
@@ -75,19 +84,21 @@ CLEAN = {
 
 
 @pytest.mark.slow
-def test_clean_data_have_hardly_any_diagnostics():
+@pytest.mark.parametrize("fixed", [False, True], ids=["learnt", "fixed"])
+def test_clean_data_have_hardly_any_diagnostics(fixed):
     alarms, n = Counter(), 0
-    for data, criterion, loss, rows in CLEAN.values():
+    for name, (data, criterion, loss, rows) in CLEAN.items():
         for seed in range(20):
 
             def everything(data=data, criterion=criterion, loss=loss, rows=rows, seed=seed):
-                clf = fit(data, criterion, rows, seed, loss=loss)
+                given = rows_of(data, 1000, 777 + seed) if fixed else None
+                clf = fit(data, criterion, rows, seed, loss=loss, constraint_set=given)
                 clf.coef_interval()
                 for source in ("total", "training", "retraining", "evaluation"):
                     ask(clf, data, 2000, 10_000 + seed, source=source)
 
             names, _ = found(everything)
-            alarms.update(kind.__name__ for kind in names)
+            alarms.update(f"{kind.__name__}, {name}" for kind in names)
             alarms["any"] += bool(names)
             n += 1
     assert alarms["any"] <= binom.ppf(0.99, n, 0.05), alarms
@@ -111,8 +122,7 @@ def test_start_not_forgotten():
 
 def test_start_not_forgotten_is_reported_where_simulations_show_a_bias():
     """With nearly separable rows under a penalty, averages are off by more than a standard deviation."""
-    rows = DI(seed=777).sample(1000)
-    apart, fired = (rows.X, rows.y, rows.sensitive), 0
+    apart, fired = rows_of(DI), 0
     for seed in range(12):
         _, clf = found(lambda seed=seed: fit(DI, "false_positive_rate", 1000, seed, constraint_set=apart))
         fired += StartNotForgotten in found(clf.coef_interval)[0]
@@ -168,11 +178,15 @@ def test_step_bias():
     far = rng.random(20_000) < 0.003
     y = np.where(X[:, 0] + rng.normal(size=20_000) > 0.0, 1, -1)
     X[far] *= 30.0
-    clf = sf.FairClassifier(None, loss="squared_error", random_state=0, n_replicates=100)
+
+    def fitted(X, y):
+        clf = sf.FairClassifier(None, loss="squared_error", random_state=0, n_replicates=100)
+        return clf.fit(X[1000:], y[1000:], constraint_set=(X[:1000], y[:1000], np.zeros(1000)))
+
     with pytest.warns(StepBias, match=r"correct for it.*more rows") as caught:
-        clf.fit(X, y).coef_interval()
+        fitted(X, y).coef_interval()
     assert len(caught) == 1
-    assert not found(clf.fit(X[~far], y[~far]).coef_interval)[0]
+    assert not found(fitted(X[~far], y[~far]).coef_interval)[0]
 
 
 def test_degenerate_replicates():
@@ -180,12 +194,13 @@ def test_degenerate_replicates():
     X, y, group = rng.normal(size=(400, 1)), rng.integers(0, 2, 400), rng.integers(0, 2, 400)
     X[:, 0] += group
     with pytest.warns(DegenerateReplicates, match=r"fix the coefficients of all 1 features at 0.*Raise tolerance"):
-        sf.FairClassifier(random_state=0).fit(X, y, sensitive_features=group)
+        sf.FairClassifier(random_state=0).fit(X, y, sensitive_features=group, constraint_set=(X, y, group))
     for seed in range(40):  # as many groups as features leave one coefficient free, whatever the rounding of the rank
         rng = np.random.default_rng(seed)
         X, y, group = rng.normal(size=(1000, 3)), rng.integers(0, 2, 1000), rng.integers(0, 3, 1000)
         X += np.eye(3)[group]
-        sf.FairClassifier(n_replicates=2, random_state=0).fit(X, y, sensitive_features=group)
+        clf = sf.FairClassifier(n_replicates=2, random_state=0)
+        clf.fit(X, y, sensitive_features=group, constraint_set=(X, y, group))
     rows = DI(seed=0).sample(1400)
     apart = rows.X[:1000], rows.y[:1000], rows.sensitive[:1000]
     weight = np.eye(400)[200]
@@ -194,6 +209,22 @@ def test_degenerate_replicates():
             sample_weight=weight)  # fmt: skip
     with pytest.warns(DegenerateReplicates, match=r"Only 2 of 200 replicates are distinct.*more rows"):
         clf.coef_interval()
+
+
+def test_a_constraint_that_only_constant_decisions_meet_is_reported():
+    """Where the only feature differs between groups, decisions are equal only if they are the same for everyone."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 6000)
+    X = rng.normal(size=(6000, 1)) + 2.0 * group[:, None]
+    y = X[:, 0] + rng.normal(size=6000) > 1.0
+    clf = sf.FairClassifier(n_replicates=50, random_state=0)
+    names, interval = found(
+        lambda: clf.fit(X[:5000], y[:5000], sensitive_features=group[:5000]).fairness_interval(
+            X[5000:], y[5000:], sensitive_features=group[5000:]
+        )
+    )
+    assert "Raise tolerance" in names[ConstantDecisions]
+    assert interval.verdict(0.5) == "not enough evidence"
 
 
 def test_few_rows_near_the_boundary_and_a_degenerate_gap():
@@ -219,6 +250,18 @@ def test_boundary_constraint():
         assert not found(clf.coef_interval)[0]
 
 
+def test_boundary_constraint_that_is_learnt():
+    clf = fit(DM, None, n=20_000, n_replicates=0)
+    rows = DM(seed=0).sample(20_000)
+    positive = clf.decision_function(rows.X) > 0.0
+    group = np.asarray(rows.sensitive)
+    gap = float(abs(positive[group == 1].mean() - positive[group == 0].mean()))
+    with pytest.warns(BoundaryConstraint, match="smaller or larger tolerance"):
+        fit(DM, n=20_000, tolerance=gap).coef_interval()
+    for times in (0.5, 2.0):
+        assert not found(fit(DM, n=20_000, tolerance=times * gap).coef_interval)[0]
+
+
 def test_covariance_disagreement():
     clf = fit(DI, step_size=sf.PolynomialDecay(20.0, 0.501), seed=3)
     with pytest.warns(CovarianceDisagreement, match="Train on more rows") as caught:
@@ -231,29 +274,33 @@ def test_covariance_disagreement():
 
 
 def test_path_too_short():
-    clf = fit(DM, None, n_replicates=0)
+    apart = rows_of(DM)
+    clf = fit(DM, None, n_replicates=0, constraint_set=apart)
     with pytest.warns(PathTooShort, match=r"still too narrow.*Train on more") as caught:
         clf.coef_interval(method="random_scaling")
     assert not found(lambda: clf.coef_interval(method="plug_in"))[0]
     wanted = int(str(caught[0].message).split("about ")[1].split(" rows")[0].replace(",", ""))
-    assert not found(lambda: fit(DM, None, n=int(1.3 * wanted), n_replicates=0).coef_interval(method="random_scaling"))[
-        0
-    ]
+    longer = fit(DM, None, n=int(1.3 * wanted), n_replicates=0, constraint_set=apart)
+    assert not found(lambda: longer.coef_interval(method="random_scaling"))[0]
+    newton = fit(DM, None, n=6000, n_replicates=0)  # it has nothing to forget
+    assert not found(lambda: newton.coef_interval(method="random_scaling"))[0]
 
 
-@pytest.mark.parametrize("kind", ["no replicates", "sparse"])
+@pytest.mark.parametrize("kind", ["no replicates", "wide"])
 def test_fits_without_replicates_or_trace_are_checked_too(kind):
     """The sandwich replaces replicates, and the constraint set replaces a trace."""
-    rows = DM(seed=0).sample(6000)
+    rows = DM(seed=0).sample(30_000)
     more = {"n_replicates": 50}
     method = "normal"
     X = np.asarray(rows.X)
     if kind == "no replicates":
         more, method = {"n_replicates": 0}, "plug_in"
     else:
-        X = csr_matrix(X)
+        X = np.column_stack([X, np.random.default_rng(0).normal(size=(30_000, 130))])
+    D = X[:2000], rows.y[:2000], rows.sensitive[:2000]
     for step_size, expected in ((sf.PolynomialDecay(1e-5, 0.6), {StepTooSmall, StartNotForgotten}), ("auto", set())):
-        clf = sf.FairClassifier(None, loss="squared_error", step_size=step_size, random_state=0, **more).fit(X, rows.y)
+        clf = sf.FairClassifier(None, loss="squared_error", step_size=step_size, random_state=0, **more)
+        clf.fit(X[2000:], rows.y[2000:], constraint_set=D)
         assert set(found(lambda clf=clf: clf.coef_interval(method=method))[0]) == expected
 
 
@@ -271,14 +318,43 @@ def test_two_replicates_do_not_cause_other_diagnostics():
 
 def test_small_constraint_set():
     rows = DI(seed=0).sample(500)
-    with pytest.warns(SmallConstraintSet, match=r"group 1 has \d+; with fewer than 30.*raise n_constraint") as caught:
-        fit(DI, "demographic_parity", 4000, constraint_set=(rows.X[:50], rows.y[:50], rows.sensitive[:50]))
+    few = (rows.X[:50], rows.y[:50], rows.sensitive[:50])
+    with pytest.warns(SmallConstraintSet, match=r"group 1 has \d+; with fewer than 30.*Pass a larger") as caught:
+        fit(DI, "demographic_parity", 4000, constraint_set=few)
     assert caught[0].filename == __file__
-    clf = sf.FairClassifier("false_positive_rate", n_constraint=400, random_state=0, loss="squared_error")
+    clf = sf.FairClassifier(
+        "false_positive_rate", n_warmup=400, random_state=0, loss="squared_error", step_size=PAPER
+    )
     clf.partial_fit(rows.X[:300], rows.y[:300], sensitive_features=rows.sensitive[:300])
     with pytest.warns(SmallConstraintSet, match="that the criterion looks at, group 1 has"):
         clf.partial_fit(rows.X[300:], rows.y[300:], sensitive_features=rows.sensitive[300:])
     clf.partial_fit(rows.X, rows.y, sensitive_features=rows.sensitive)  # it is reported once
+
+
+def test_small_group():
+    rows = DM(seed=0).sample(6000)
+    group = np.array(["a", "b"])[np.asarray(rows.sensitive).astype(int)]
+    group[:20] = "c"
+    clf = sf.FairClassifier(random_state=0, n_replicates=2, n_warmup=2000, tolerance=0.1)
+    with pytest.warns(SmallGroup, match=r"Group 'c' has fewer than 30 rows.*not constrained\. Train on more") as caught:
+        clf.partial_fit(rows.X[:4000], rows.y[:4000], sensitive_features=group[:4000])
+    assert len(caught) == 1
+    assert clf.group_counts_.set_index("group")["constrained"].to_dict() == {"a": True, "b": True, "c": False}
+    clf.partial_fit(rows.X[4000:4100], rows.y[4000:4100], sensitive_features=group[4000:4100])  # it is reported once
+    X = np.asarray(rows.X[4100:]) + 1.0
+    clf.partial_fit(X, rows.y[4100:], sensitive_features=np.where(np.arange(1900) % 2 == 0, "c", "a"))
+    assert not clf.model_.diagnostics
+    assert clf.group_counts_["constrained"].all()
+
+
+def test_a_label_that_a_group_lacks_is_reported_under_criteria_that_look_at_it():
+    rows = DM(seed=0).sample(5000)
+    y = np.where(np.asarray(rows.sensitive) == 0, 1, np.asarray(rows.y))
+    with pytest.warns(SmallGroup, match=r"group 0.* fewer than 30 rows that the criterion looks at") as caught:
+        clf = sf.FairClassifier("false_positive_rate", random_state=0, n_replicates=2)
+        clf.fit(rows.X, y, sensitive_features=rows.sensitive)
+    assert len(caught) == 1
+    assert not clf.group_counts_["constrained"].any()
 
 
 def test_small_evaluation_set():
@@ -299,7 +375,7 @@ def test_separable_data():
     clear = np.abs(score) > 0.3
     rare = np.random.default_rng(0).random(4000) < 0.01
     for X, y in ((rows.X, rows.y), (rows.X[clear], score[clear] > 0.0), (rows.X, rows.X["x1"] > 0.0)):
-        for step_size in ("auto", sf.PolynomialDecay(0.5, 0.6)):
+        for step_size in ("auto", PAPER):
             with pytest.warns(SeparableData, match="Raise alpha"):
                 sf.FairClassifier(None, step_size=step_size, n_replicates=2, random_state=0).fit(X, y)
         sf.FairClassifier(None, loss="squared_error", random_state=0).fit(X, y)
@@ -311,15 +387,24 @@ def test_chance_constraint():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 3))
     y, group = X[:, 0] + rng.normal(size=4000) > 0.0, rng.integers(0, 2, 4000)
-    for step_size in ("auto", sf.PolynomialDecay(0.5, 0.6)):
-        clf = sf.FairClassifier(n_replicates=2, random_state=0, step_size=step_size)
-        with pytest.warns(ChanceConstraint, match=r"groups \(p = .*Raise tolerance"):
-            clf.fit(X, y, sensitive_features=group)
-        X[:, 1] += group
-        clf.fit(X, y, sensitive_features=group)
-        X[:, 1] -= group
-    wide = sf.FairClassifier(tolerance=1.0, n_replicates=2, random_state=0)
-    assert not found(lambda: wide.fit(X, y, sensitive_features=group))[0]
+    apart = np.column_stack([X[:, 0], X[:, 1] + group, X[:, 2]])
+
+    def fit(X, **how):
+        given = {"constraint_set": (X[:1000], y[:1000], group[:1000])} if how.pop("fixed", False) else {}
+        clf = sf.FairClassifier(n_replicates=2, random_state=0, **how)
+        return found(lambda: clf.fit(X, y, sensitive_features=group, **given))[0]
+
+    for how, words in (
+        ({"fixed": True}, "groups (p = "),
+        ({"step_size": PAPER}, "groups (p = "),
+        ({}, "between group 0 and group 1 by more than chance"),
+    ):
+        names = fit(X, **how)
+        assert set(names) == {ChanceConstraint}
+        assert words in names[ChanceConstraint]
+        assert "raise tolerance" in names[ChanceConstraint]
+        assert not fit(apart, **how)
+    assert not fit(X, fixed=True, tolerance=1.0)
 
 
 def test_too_few_replicates():
@@ -331,7 +416,7 @@ def test_too_few_replicates():
 def test_late_group():
     rows = DI(seed=0).sample(3000)
     group = np.array(["a", "b"])[np.asarray(rows.sensitive).astype(int)]
-    clf = sf.FairClassifier(random_state=0, n_replicates=2)
+    clf = sf.FairClassifier(random_state=0, n_replicates=2, n_warmup=1000, step_size=PAPER)
     clf.partial_fit(rows.X[:2000], rows.y[:2000], sensitive_features=group[:2000])
     late = np.where(np.arange(1000) % 10 == 0, "c", group[2000:])
     with pytest.warns(LateGroup, match=r"Group 'c' was not in the constraint set.*fit again") as caught:
@@ -340,9 +425,11 @@ def test_late_group():
     assert [one.name for one in clf.model_.diagnostics] == ["LateGroup"]
     clf.partial_fit(rows.X[2000:], rows.y[2000:], sensitive_features=late)  # it is reported once
     assert clf.group_counts_.set_index("group")["constrained"].to_dict() == {"a": True, "b": True, "c": False}
-    unconstrained = sf.FairClassifier(None, random_state=0, n_replicates=2, loss="squared_error")
-    unconstrained.partial_fit(rows.X[:2000], rows.y[:2000], sensitive_features=group[:2000])
-    unconstrained.partial_fit(rows.X[2000:], rows.y[2000:], sensitive_features=late)  # there is nothing to miss
+    for criterion in (None, "demographic_parity"):  # there is nothing to miss, or the late group is constrained too
+        clf = sf.FairClassifier(criterion, random_state=0, n_replicates=2, n_warmup=1000, loss="squared_error")
+        clf.partial_fit(rows.X[:2000], rows.y[:2000], sensitive_features=group[:2000])
+        clf.partial_fit(rows.X[2000:], rows.y[2000:], sensitive_features=late)
+        assert not clf.model_.diagnostics
 
 
 def test_local_optima():
@@ -359,12 +446,18 @@ def test_local_optima():
 
 def test_stopped_early(monkeypatch):
     rows = DM(seed=11).sample(4000)
-    clf = fit(DM, None, seed=11, n_replicates=0)
-    assert not found(lambda: sf.theory.optimum(clf, rows.X, rows.y))[0]
+    fixed = fit(DM, None, seed=11, n_replicates=0, constraint_set=rows_of(DM))
+    learnt = fit(DM, tolerance=0.1, seed=11, n_replicates=0)
+    for clf in (fixed, learnt):
+        assert not found(lambda clf=clf: sf.theory.optimum(clf, rows.X, rows.y, sensitive_features=rows.sensitive))[0]
     monkeypatch.setattr(solver, "MAX_NEWTON", 0)
     monkeypatch.setattr(solver, "MAX_ITERATIONS", 1)
-    with pytest.warns(StoppedEarly, match=r"stopped before it reached the optimum.*scale the features"):
-        sf.theory.optimum(clf, rows.X, rows.y)
+    monkeypatch.setattr(stationary, "STEPS", 1)
+    for clf in (fixed, learnt):
+        with pytest.warns(StoppedEarly, match=r"stopped before it reached the optimum.*Raise tolerance or alpha"):
+            sf.theory.optimum(clf, rows.X, rows.y, sensitive_features=rows.sensitive)
+    with pytest.warns(StoppedEarly):
+        fit(DM, tolerance=0.1, seed=11, n_replicates=0)
 
 
 # -- Audits ------------------------------------------------------------------------------------------------------------
@@ -387,6 +480,11 @@ def test_constant_decisions(people):
     audited, names = audit(noise)
     assert "ConstantDecisions" in names
     assert audited.verdict == "not enough evidence"
+
+
+def test_an_audit_lists_only_assumptions_that_it_makes(people):
+    audited, _ = audit(people(6000))
+    assert all(DIAGNOSTICS[one["name"]].command_line_advice for one in audited.assumptions)
 
 
 def test_dependent_rows(people):

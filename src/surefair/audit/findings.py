@@ -124,12 +124,12 @@ def overall(verdicts: Iterable[str]) -> str:
 
 
 def assumptions(found: Iterable[Diagnostic]) -> list[dict[str, Any]]:
-    """What intervals rest on, and whether it held."""
+    """What intervals of an audit rest on, and whether it held; others are about ways to train that it does not use."""
     ordered = sorted({*found}, key=lambda one: one.message)
     return [
         {"name": name, "assumes": kind.assumes, "held": not some, "diagnostics": [one.to_dict() for one in some]}
         for name, kind in DIAGNOSTICS.items()
-        if kind.assumes
+        if kind.assumes and kind.command_line_advice
         for some in [[one for one in ordered if one.name == name]]
     ]
 

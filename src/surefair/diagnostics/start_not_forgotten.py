@@ -17,7 +17,6 @@ class StartNotForgotten(Diagnostic):
         "Train on more rows (in merged fits, on more rows in each part), or take larger steps if you chose the "
         "schedule."
     )
-    command_line_advice = "Use more rows. In an audit in shards, raise --shard-rows so that each shard is longer."
 
 
 DIAGNOSTIC = StartNotForgotten

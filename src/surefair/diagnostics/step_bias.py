@@ -17,7 +17,6 @@ class StepBias(Diagnostic):
         "method='basic' of coef_interval and method='percentile' of fairness_interval correct for it, with wider "
         "intervals; other methods do not. Train on more rows, or tame features with far-out values (take logarithms)."
     )
-    command_line_advice = "Use more rows, or tame features with far-out values (take logarithms)."
 
 
 DIAGNOSTIC = StepBias

@@ -12,7 +12,6 @@ class StepTooSmall(Diagnostic):
 
     assumes = "The steps are large enough to reach the optimum."
     advice = "Train on more rows, or take a larger eta0 if you chose the schedule."
-    command_line_advice = "Use more rows."
 
 
 DIAGNOSTIC = StepTooSmall

@@ -182,7 +182,7 @@ def repeat(study: Study, repetition: int) -> Outcome:
             gap[i] = np.nan if found.reason else found.gap
             diagnostics += found.diagnostics
         diagnostics += model.diagnostics
-    accuracy = share_right(model.coefficients, held)
+    accuracy = share_right(model.answer().coefficients, held)
     return Outcome(gap, ends[0], ends[1], accuracy, names_of(diagnostics))
 
 

@@ -78,7 +78,10 @@ def random_scaling(trace: FloatArray, total: FloatArray, k: int) -> FloatArray:
     D = len(total)
     count = path[D + 1, D + 1]
     if count < 1.0:
-        raise ValueError(f"Random scaling needs at least {kernels.STRIDE} rows; received {k}. Add rows.")
+        raise ValueError(
+            f"Random scaling needs at least {kernels.STRIDE} rows after the warm-up rows; received {k}. Add rows, or "
+            "lower n_warmup."
+        )
     bridge = np.hstack([np.eye(D), -total[:, None] / k])  # maps (S_j, j) to S_j - (j / k) S_k
     return np.asarray(bridge @ path[: D + 1, : D + 1] @ bridge.T / (k * count))  # points are k / count rows apart
 

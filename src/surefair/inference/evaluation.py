@@ -44,8 +44,9 @@ def model_interval(model: Model, tally: Tally, question: Question, library: str 
     rates_b, trained = tally.rates(question.source, question.metric.rates, model.seed)
     found = [*training_diagnostics(fit), *model.order_diagnostics()] if source.training else []
     found += [one for one in model.diagnostics if one.forbids_verdict]
-    of_fit = tally.of_fit.weight[: tally.groups.sizes[0]].sum(axis=0)  # truth × decision; a column has each row once
-    found += constant_decisions.check(of_fit.sum(axis=0).tolist(), of_fit.sum(axis=1).tolist())
+    if fit.is_finite:
+        of_fit = tally.of_fit.weight[: tally.groups.sizes[0]].sum(axis=0)  # truth × decision; each row once
+        found += constant_decisions.check(of_fit.sum(axis=0).tolist(), of_fit.sum(axis=1).tolist())
     if fit.is_finite and not source.evaluation:
         found += few_rows_near_boundary.check(tally.n_near)
     context = Context(

@@ -1,10 +1,10 @@
 """Compare the corrected and the printed covariance of √n(θ̄ - θ*) with simulation and the bootstrap.
 
-All fits have the paper's fixed constraint. The first problem has two features with correlation 0.9, no intercept, and a constraint set on which only the first
-feature depends on the group, so x̃ = (c, 0) and the slab fixes θ₁ at 0. The second is a penalty on synthetic DM. Each
-problem has one constraint set, which is drawn once, and R repetitions with fresh rows and one fit with its replicates.
-The study prints, for each coefficient, n times the variance of the R fits with a 95 % chi-square interval, n times the
-mean variance of the replicates, and the values of both formulas.
+All fits have the paper's fixed constraint. The first problem has two features with correlation 0.9, no intercept, and a
+constraint set on which only the first feature depends on the group, so x̃ = (c, 0) and the slab fixes θ₁ at 0. The
+second is a penalty on synthetic DM. Each problem has one constraint set, which is drawn once, and R repetitions with
+fresh rows and one fit with its replicates. The study prints, for each coefficient, n times the variance of the R fits
+with a 95 % chi-square interval, n times the mean variance of the replicates, and the values of both formulas.
 
     python studies/covariance.py [--repetitions R]
 """

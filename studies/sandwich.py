@@ -1,8 +1,8 @@
 """Compare bootstrap standard errors of an unconstrained logistic fit of Adult with the sandwich of statsmodels.
 
-The fits use all 45,222 rows in three orders, so each has its own warm-up rows. For every coefficient, the study prints the ratios of two standard errors to the exact
-one, from 2,000 replicates and from the plug-in sandwich of the same pass. It also prints the share of the exact
-variance that comes from the one in a thousand rows with the most influence.
+The fits use all 45,222 rows in three orders, so each has its own warm-up rows. For every coefficient, the study prints
+the ratios of two standard errors to the exact one, from 2,000 replicates and from the plug-in sandwich of the same
+pass. It also prints the share of the exact variance that comes from the one in a thousand rows with the most influence.
 
     python studies/sandwich.py
 """

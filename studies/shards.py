@@ -2,10 +2,10 @@
 
 Each problem has a population of 200,000 rows. Each of R repetitions draws n rows with replacement: the first are the
 warm-up rows that all shards share, and the others are cut into M shards of equal length. ``fit_shards`` fits and merges
-them with default settings and 200 replicates (on synthetic DM with a tolerance of 0.05, because equal false-positive
-rates would mean the same decision for everyone). The study then compares the intervals of all four sources, and those of
-the coefficients, with their true values on 5,000 evaluation rows, as in studies/calibration.py. A repetition has the
-same rows for every M, so differences between M are paired.
+them with default settings and 200 replicates. (Synthetic DM has a tolerance of 0.05: equal false-positive rates would
+mean the same decision for everyone.) The study then compares the intervals of all four sources, and those of the
+coefficients, with their true values on 5,000 evaluation rows, as in studies/calibration.py. A repetition has the same
+rows for every M, so differences between M are paired.
 
 The table has the coverage of 95 % intervals. It has the bias in excess of one pass (M = 1), in standard deviations of
 one pass, with its standard error: for the gap of the source "training", and for the coefficient that moves most. It
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +72,7 @@ def in_shards(M: int, clf: sf.FairClassifier, X: Any, y: Any, *, sensitive_featu
         return X[low:high], y[low:high], {name: z.iloc[low:high] for name, z in sensitive_features.items()}
 
     edges = np.linspace(clf.n_warmup, len(y), M + 1).astype(int).tolist()
-    shards = [part(low, high) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    shards = [part(low, high) for low, high in pairwise(edges)]
     return fit_shards(clf, shards, warmup=part(0, clf.n_warmup))
 
 
@@ -133,7 +134,7 @@ def is_out(row: dict[str, Any], repetitions: int, level: float) -> bool:
 
 def is_judged(n: int, M: int) -> bool:
     """Whether there are far fewer shards than the square root of the rows."""
-    return M <= FAR_FEWER * np.sqrt(n)
+    return FAR_FEWER * np.sqrt(n) >= M
 
 
 def main() -> None:
@@ -153,7 +154,8 @@ def main() -> None:
         for n in args.rows:
             for M in sorted(args.shards):
                 found[name, n, M] = measure(population, params, n, M, args)
-                results.console.print(f"{name}, {n:,} rows in {M} shards: {found[name, n, M].sentence}", highlight=False)
+                said = found[name, n, M].sentence
+                results.console.print(f"{name}, {n:,} rows in {M} shards: {said}", highlight=False)
     judged = sum(len(one.table) for (_, n, M), one in found.items() if is_judged(n, M))
     level = 1.0 - (1.0 - LEVEL) / max(judged, 1)
     rows = [

@@ -16,7 +16,7 @@ TARGETS = {
     "slab, d=14, B=200": 21,
     "slab, d=100, B=200": 11,
     "slab, d=3, B=100": 21,
-    "parity of decisions, d=2^18, 50 non-zeros, B=100": 1.2,
+    "no constraint, d=2^18, 50 non-zeros, B=100": 1.2,
 }
 
 

@@ -72,6 +72,7 @@ NARROW = 0.4  # width of the value of a decision, relative to that of its slope
 REACH = 2.0  # most that a Newton step changes the scores, as a root mean square
 SETTLED = 1e-9  # change of the scores at which a column has settled on the warm-up rows
 ROUNDS = 30  # Newton steps on the warm-up rows, at most
+DIAGONAL = 2.0  # how much larger a leverage may be than the diagonal of the inverse Hessian says
 SHRINK = 0.7  # a column whose step is longer than this share of the one before does not take it
 
 
@@ -203,6 +204,8 @@ class Added(NamedTuple):
     rate: Any  # (F, T)
     new: Any  # (J, T)
     step: Any  # (D, T)
+    block: Any  # (BLOCK, D), four rows of a matrix
+    product: Any  # (BLOCK, T), their products
 
 
 class Near(NamedTuple):
@@ -1269,12 +1272,12 @@ def _pull(theta: Any, point: Any, value: Any, gradient: Any, stiff: Any, implici
 
 @compiled
 def newton(
-    rows: Any, entries: Any, objective: Any, comparing: Any, geometry: Any, is_first: bool, path: Any, first: int,
-    last: int, state: Any,
+    rows: Any, entries: Any, objective: Any, comparing: Any, geometry: Any, is_first: bool, stride: int, path: Any,
+    first: int, last: int, state: Any,
 ) -> None:  # fmt: skip
-    """Train the columns first, …, last - 1 on blocks of DRAWN rows; ``StochasticNewton`` has the specification.
+    """Train the columns first, …, last - 1 on blocks of ``stride`` rows; ``StochasticNewton`` has the specification.
 
-    Fill path (blocks, D) with the fit after each block.
+    The stride is a multiple of DRAWN. Fill path (blocks, D) with the fit after each block.
 
     The warm-up rows come first (``is_first``). They are one block, and the problem is solved on them, for each column
     with its own weights: Newton steps with the Hessian of the fit, until a column has settled or its steps no longer
@@ -1296,14 +1299,14 @@ def newton(
             measures = turn == ROUNDS + 1 or (turn > 0 and not active.any())
             for begin in range(0, n, DRAWN):
                 end = min(n, begin + DRAWN)
-                if begin == 0 or not is_first:
+                if begin == 0 or (begin % stride == 0 and not is_first):
                     _open(comparing, held, added)
                     _copy(held.theta, near.theta)
                     _copy(added.pull, near.pull)
                     _copy(added.row[2:3], near.row[2:3])
                 _add_to_cells(rows, entries, objective, comparing, (begin, end, low), words, near)
                 _add_near(near, added)
-                if is_first and end < n:
+                if end < n and (end % stride > 0 or is_first):
                     continue
                 if is_first:
                     _clear(held.counts)
@@ -1316,7 +1319,7 @@ def newton(
                 _find_push(comparing, geometry, held, added)
                 _take_step(comparing, geometry, held, added)
                 if low == 0 and len(path):
-                    path[begin // DRAWN] = held.theta[:D, 0]
+                    path[begin // stride] = held.theta[:D, 0]
             if measures:
                 break
             for b in range(T if is_first and turn > 0 else 0):
@@ -1342,7 +1345,7 @@ def _newton_room(rows: Any, objective: Any, comparing: Any, n_columns: int) -> A
     held = Columns(_room(two, even, T), _room(two, J, T), _room(two, C, T), _room(two, C, T), _room(two, 1, T))
     added = Added(
         _room(two, even, T), _room(two, C, T), _room(two, C, T), _room(two, 8, T), _room(two, C, T), _room(two, F, T),
-        _room(two, J, T), _room(two, even, T),
+        _room(two, J, T), _room(two, even, T), _room(two, BLOCK, even), _room(two, BLOCK, T),
     )  # fmt: skip
     near = Near(
         _room(one, even, T), _room(one, C, T), _room(one, even, T), _room(one, C, T), _room(one, C, T),
@@ -1642,14 +1645,17 @@ def _take_step(comparing: Any, geometry: Any, held: Any, added: Any) -> None:
     Row 7 of ``added.row`` has the share of the step that each column takes, row 5 the most that it may be long; row 6
     gets its length.
     """
+    block = added.block
     D = geometry.inverse.shape[0]
     T = held.theta.shape[1]
-    _clear(added.step)
-    for i in range(D):
-        for j in range(D):
-            by = geometry.inverse[i, j]
+    for i in range(0, D, BLOCK):
+        for k in range(BLOCK):
+            for j in range(D):
+                block[k, j] = geometry.inverse[i + k, j] if i + k < D else 0.0
+        _products(block, added.gradient, added.product)
+        for k in range(min(BLOCK, D - i)):
             for b in range(T):
-                added.step[i, b] += by * added.gradient[j, b]
+                added.step[i + k, b] = added.product[k, b]
     most, length, share = added.row[5], added.row[6], added.row[7]
     for b in range(T):
         length[b] = 0.0
@@ -1675,17 +1681,17 @@ def _take_step(comparing: Any, geometry: Any, held: Any, added: Any) -> None:
 
 @compiled
 def survey(
-    rows: Any, entries: Any, loss: int, comparing: Any, at: Any, pull: Any, mean: Any, tangent: Any, every: int,
+    rows: Any, entries: Any, loss: int, comparing: Any, at: Any, pull: Any, mean: Any, tangent: Any, marked: Any,
     sums: Any,
 ) -> None:  # fmt: skip
     """Add what rows show of the Hessian, of the slopes of cells and of their noise, at the coefficients ``at``.
 
-    ``StochasticNewton`` says what the sums are. If ``every`` is 4, matrices take one row of every four, at places that
-    follow no period, and count it four times.
+    ``StochasticNewton`` says what the sums are. Sums of squares take rows that are marked once. Of the others they take
+    one row of every four, at places that follow no period, and count it four times.
     """
     n, D = rows.X.shape
     C = len(comparing.owner)
-    loss_bend, bend, slopes, steep, size, seen, scatter = sums
+    loss_bend, bend, drift, slopes, steep, size, seen, scatter = sums
     square = _dot(at, at)
     scale = 1.0 / (comparing.width * np.sqrt(square)) if square > 0.0 else 0.0
     inverse = 1.0 / square if square > 0.0 and comparing.kind == DECISIONS else 0.0
@@ -1693,15 +1699,23 @@ def survey(
     by = np.full(1, scale)
     value = np.empty(1)
     slope = np.empty(1)
+    times = np.zeros(n)
+    for i in range(n):
+        k = rows.first_row + i
+        sampled = k % BLOCK == (k // BLOCK * 2654435769 % 4294967296) >> 30
+        times[i] = 1.0 if marked[i] else BLOCK if sampled else 0.0
+    n_taken = np.count_nonzero(times)
+    taken = np.empty((n_taken, D))
+    turned = np.empty((n_taken, D))
+    influence = np.zeros((n_taken, D + C + 1))
+    factor = np.empty((3, n_taken))  # of the squares of the three
+    place = 0
     z = np.empty(D)
-    influence = np.zeros(D + C + 1)
     for i in range(n):
         x = rows.X[i]
         weight = rows.weight[i]
         one[0] = _dot(x, at)
         m = one[0]
-        k = rows.first_row + i
-        sampled = every == 1 or k % BLOCK == (k // BLOCK * 2654435769 % 4294967296) >> 30
         for j in range(D):
             z[j] = x[j] - m * inverse * at[j]
         curl = 0.0  # of the constraint, along z
@@ -1720,32 +1734,97 @@ def survey(
                     size[c, 1 + j] += weight * (slope[0] * slope[0]) * (z[j] * z[j])
                 size[c, 0] += weight
                 seen[c] += 1.0
-                if sampled:
-                    influence[D + c] += weight * (value[0] - mean[c])
+                if times[i] > 0.0:
+                    influence[place, D + c] += weight * (value[0] - mean[c])
                     for j in range(D):
-                        influence[j] -= weight * pull[c] * tangent[c, j]
-        if not sampled:
+                        influence[place, j] -= weight * pull[c] * tangent[c, j]
+        if times[i] == 0.0:
             continue
         _derivatives(loss, rows.y[i], one, slope)
-        p = 1.0 / (1.0 + exponential(-m))
-        outer = every * weight * (2.0 if loss == SQUARED_ERROR else p * (1.0 - p))
-        curl *= every * weight
-        along_weight = every * weight * along
         for j in range(D):
-            influence[j] += weight * (slope[0] * x[j] + along * z[j])
-        influence[D + C] = 1.0
-        for a in range(D):
+            taken[place, j] = x[j]
+            turned[place, j] = z[j]
+            influence[place, j] += weight * (slope[0] * x[j] + along * z[j])
+            drift[j] += times[i] * weight * along * x[j]
+        influence[place, D + C] = 1.0
+        factor[0, place] = times[i] * weight * _curvature(loss, m)
+        factor[1, place] = times[i] * weight * curl
+        factor[2, place] = times[i]
+        place += 1
+    _add_outer(taken, factor[0], loss_bend)
+    _add_outer(turned, factor[1], bend)
+    _add_outer(influence, factor[2], scatter)
+
+
+@compiled
+def _add_outer(X: Any, factor: Any, out: Any) -> None:
+    """Add factor x xᵀ of each row x, in order, to a matrix, on and above its diagonal.
+
+    Columns are computed in groups, each down to the diagonal; rows are processed by fours; zeros pad the last four.
+    """
+    n, E = X.shape
+    n_parts = -(-E // SQUARE)
+    width = -(-E // (8 * n_parts)) * 8
+    gain = _room(X, 2 * BLOCK, width)
+    for low in range(0, E, width):
+        high = min(E, low + width)
+        tall = high + high % 2
+        sums = _room(X, tall, width)
+        block = _room(X, BLOCK, tall)
+        for i in range(high):
+            for j in range(max(i, low), high):
+                sums[i, j - low] = out[i, j]
+        for four in range(0, n, BLOCK):
+            for k in range(BLOCK):
+                some = four + k < n
+                for j in range(high):
+                    block[k, j] = X[four + k, j] if some else 0.0
+                for j in range(low, high):
+                    gain[2 * k, j - low] = factor[four + k] * X[four + k, j] if some else 0.0
+            _add_rows(block, gain, 0, sums)
+        for i in range(high):
+            for j in range(max(i, low), high):
+                out[i, j] = sums[i, j - low]
+
+
+@compiled
+def find_leverage(
+    rows: Any, loss: int, at: Any, inverse: Any, limit: float, stride: int, found: Any
+) -> int:  # fmt: skip
+    """Find the first block with rows whose leverage ωℓ''xᵀH⁻¹x is above a limit: return its first row, and mark them.
+
+    The coefficients are ``at``. If there is no such block, return the number of rows. The leverage is first computed
+    with the diagonal of H⁻¹ alone, which takes far less work and nearly always shows that it is small.
+    """
+    n, D = rows.X.shape
+    diagonal = np.empty(D)
+    for j in range(D):
+        diagonal[j] = inverse[j, j]
+    for begin in range(0, n, stride):
+        some = False
+        for i in range(begin, min(n, begin + stride)):
+            x = rows.X[i]
+            factor = rows.weight[i] * _curvature(loss, _dot(x, at))
+            size = 0.0
             for j in range(D):
-                loss_bend[a, j] += outer * x[a] * x[j]
-            turned = inverse * at[a]
-            for j in range(D):
-                more = 3.0 * m * turned * (inverse * at[j]) - inverse * (x[a] * at[j]) - turned * x[j]
-                bend[a, j] += curl * z[a] * z[j] + along_weight * more
-            bend[a, a] -= along_weight * m * inverse
-        for a in range(D + C + 1):
-            for j in range(a, D + C + 1):
-                scatter[a, j] += every * influence[a] * influence[j]
-            influence[a] = 0.0
+                size += diagonal[j] * (x[j] * x[j])
+            found[i] = False
+            if DIAGONAL * factor * size > limit:
+                size = 0.0
+                for j in range(D):
+                    size += x[j] * _dot(inverse[j], x)
+                found[i] = factor * size > limit
+                some = some or found[i]
+        if some:
+            return begin
+    return int(n)
+
+
+@inlined
+def _curvature(loss: int, score: float) -> float:
+    """Second derivative of the loss in the score."""
+    p = 1.0 / (1.0 + exponential(-score))
+    return 2.0 if loss == SQUARED_ERROR else p * (1.0 - p)
 
 
 @inlined

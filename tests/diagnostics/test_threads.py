@@ -40,10 +40,12 @@ def recorded(run, calls):
 
 def fit_and_ask(seed):
     """Fit, then ask; every seed has other rows and so other diagnostics."""
-    rows = sf.datasets.SyntheticDI(seed=seed).sample(150 * (1 + seed))
+    n = 150 * (1 + seed)
+    rows = sf.datasets.SyntheticDI(seed=seed).sample(n)
+    group = np.where(np.arange(n) % 50 == 0, 2, rows.sensitive)  # a third group of few rows
     test = sf.datasets.SyntheticDI(seed=100 + seed).sample(50 + 10 * seed)
     clf = sf.FairClassifier(n_replicates=20 + 10 * seed, random_state=seed)
-    clf.fit(rows.X, rows.y, sensitive_features=rows.sensitive)
+    clf.fit(rows.X, rows.y, sensitive_features=group)
     total = clf.fairness_interval(test.X, test.y, sensitive_features=test.sensitive)
     training = clf.fairness_interval(test.X, test.y, sensitive_features=test.sensitive, source="training")
     alone = sf.fairness_interval(test.y, clf.predict(test.X), sensitive_features=test.sensitive, pos_label=1)
@@ -57,7 +59,7 @@ def test_fits_and_intervals_side_by_side_lose_no_diagnostic():
         found, also_warned = recorded(side_by_side, calls)
         assert found == expected
         assert also_warned == warned
-    assert {line.split(":")[0] for line in warned} >= {"TooFewReplicates", "SmallEvaluationSet", "SmallConstraintSet"}
+    assert {line.split(":")[0] for line in warned} >= {"TooFewReplicates", "SmallEvaluationSet", "SmallGroup"}
 
 
 def test_asking_one_classifier_from_several_threads_gives_the_same_answers():

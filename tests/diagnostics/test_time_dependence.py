@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import binom, norm
 
 import surefair as sf
-from surefair.diagnostics import TimeDependence, time_dependence
+from surefair.diagnostics import TimeDependence, UnsettledModel, time_dependence
 from surefair.diagnostics.time_dependence import Runs
+from surefair.parallel import fit_shards
 
 DI = sf.datasets.SyntheticDI
 
@@ -40,20 +41,38 @@ def ask_sex(clf):
     return clf.fairness_interval(X, y, sensitive_features={"sex": group})
 
 
-def test_a_stream_that_drifts_is_reported():
+@pytest.mark.parametrize("fixed", [False, True], ids=["learnt", "fixed"])
+def test_a_stream_that_drifts_is_reported(fixed):
     """One coefficient grows along the stream, which neither labels nor groups show; shuffled rows are fine."""
     rng, n = np.random.default_rng(0), 20_000
     X = rng.normal(size=(n, 3))
-    score = X @ [1.0, 0.5, 0.0] + X[:, 0] * np.linspace(-0.5, 0.5, n)
+    score = X @ [1.0, 0.5, 0.0] + X[:, 0] * np.linspace(-0.4, 0.4, n)
     y = rng.random(n) < 1.0 / (1.0 + np.exp(-score))
     shuffled = rng.permutation(n)
-    clf = sf.FairClassifier(None, n_replicates=100, random_state=0)
+    sample = shuffled[:1000]
+
+    def fitted(order):
+        clf = sf.FairClassifier(None, n_replicates=100, random_state=0)
+        given = (X[sample], y[sample], np.zeros(1000)) if fixed else None
+        return clf.fit(X[order], y[order], constraint_set=given)
+
     with pytest.warns(TimeDependence, match=r"the stream drifts.*Shuffle the rows") as caught:
-        clf.fit(X, y).coef_interval()
+        fitted(np.arange(n)).coef_interval()
     assert len(caught) == 1
-    with pytest.warns(TimeDependence, match="the stream drifts"):
-        clf.fit(X[X[:, 2].argsort()], y[X[:, 2].argsort()]).coef_interval()
-    clf.fit(X[shuffled], y[shuffled]).coef_interval()  # a warning would be an error
+    if not fixed:  # the warm-up rows differ from the others
+        with pytest.warns(TimeDependence, match="the stream drifts"):
+            fitted(X[:, 2].argsort()).coef_interval()
+    fitted(shuffled).coef_interval()  # a warning would be an error
+
+
+def test_a_stream_far_from_its_warm_up_rows_is_reported():
+    rng, n = np.random.default_rng(0), 20_000
+    X = rng.normal(size=(n, 2))
+    score = X[:, 0] * np.where(np.arange(n) < 4_000, -1.0, 1.0)
+    y = rng.random(n) < 1.0 / (1.0 + np.exp(-score))
+    clf = sf.FairClassifier(None, n_replicates=100, random_state=0).fit(X, y)
+    with pytest.warns(UnsettledModel, match="or rows change over time"):
+        clf.coef_interval()
 
 
 def test_the_threshold_for_drift_follows_the_tail_of_brownian_bridges():
@@ -101,12 +120,20 @@ def test_changes_are_counted_across_batches_checkpoints_and_merges(tmp_path):
     assert both.model_.runs.changes[0] == np.count_nonzero(np.diff(y[1000:2500])) + np.count_nonzero(np.diff(y[2500:]))
     assert both.model_.runs.last.tolist() == [-1, -1]
 
+    first, *parts = (tuple(column[part] for column in (X, y, group)) for part in
+                     (slice(1000), slice(1000, 2500), slice(2500, 4000)))  # fmt: skip
+    learnt = fit_shards(sf.FairClassifier(random_state=0, n_replicates=50), parts, warmup=first)
+    # Neighbours in the warm-up rows count once, and the last of these rows is a neighbour of the first row of each shard.
+    assert learnt.model_.runs.pairs.tolist() == [3999, 3999]
+    changes = np.count_nonzero(np.diff(y[:2500])) + np.count_nonzero(np.diff(np.r_[y[999], y[2500:]]))
+    assert learnt.model_.runs.changes[0] == changes
+
 
 @pytest.mark.filterwarnings("ignore::surefair.diagnostics.SeparableData")
 def test_changes_are_counted_when_new_groups_appear_and_groups_are_missing():
     X, y, _ = stream(600)
     group = np.array(["m", "n"] * 300)
-    clf = sf.FairClassifier(None, random_state=0, n_replicates=2, n_constraint=100)
+    clf = sf.FairClassifier(None, random_state=0, n_replicates=2, n_warmup=100)
     clf.partial_fit(X[:200], y[:200], sensitive_features=group[:200])
     late = np.r_[["n", "a", "a"], group[203:400]]  # "n" was the last group; "a" sorts before it and shifts its code
     clf.partial_fit(X[200:400], y[200:400], sensitive_features=late)

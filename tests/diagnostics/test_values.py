@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from surefair.diagnostics import (
     issue,
     late_group,
     path_too_short,
+    rare_column,
     separable_data,
     small_constraint_set,
     small_evaluation_set,
@@ -42,6 +44,7 @@ from surefair.diagnostics import (
 from surefair.diagnostics.time_dependence import Runs
 
 DI, DM = sf.datasets.SyntheticDI, sf.datasets.SyntheticDM
+PAPER = sf.PolynomialDecay(0.5, 0.6)  # the constraint is then fixed
 
 ONE = np.ones(1)
 NO_GROUPS = np.zeros((1000, 0), dtype=np.int64)
@@ -69,7 +72,10 @@ CHECKS = {
         (lambda p: chance_constraint.check([p, 0.001], ["age", "sex"]), 0.5, 0.001),
         (chance_constraint.check_pairs, ["group 'a' and group 'b'"], []),
     ],
-    "ConstantDecisions": [(lambda constant: constant_decisions.check(constant, "constrained"), True, False)],
+    "ConstantDecisions": [
+        (lambda n: constant_decisions.check([1000.0 - n, n], [700.0, 300.0]), 5.0, 10.0),
+        (lambda labels: constant_decisions.check([995.0, 5.0], labels), [700.0, 300.0], [990.0, 10.0]),
+    ],
     "CovarianceDisagreement": [(lambda sd: covariance_disagreement.check(sd * ONE, ONE, 200), 3.0, 1.0)],
     "DegenerateReplicates": [
         (lambda n: degenerate_replicates.check(np.arange(50.0)[None] % n), 2, 50),
@@ -89,6 +95,9 @@ CHECKS = {
     "PathTooShort": [
         (lambda memory: path_too_short.check(memory * np.ones(2), np.array([1e3, 1e6]), 1000), 500.0, 5.0)
     ],
+    "RareColumn": [
+        (lambda left: rare_column.check([rare_column.Carrier(0, 12, 0.31, 0.0, left)], ["x7"], 4000), 0.25, 0.1)
+    ],
     "SeparableData": [
         (lambda scale: separable_data.check(scale * SIGNS, SIGNS, np.ones(100), np.full(100, 0.2), False), 1.0, -1.0),
         (lambda left: separable_data.check(-SIGNS, SIGNS, np.ones(100), np.full(100, left), False), 0.001, 0.2),
@@ -96,7 +105,6 @@ CHECKS = {
     ],
     "SmallConstraintSet": [
         (lambda n: small_constraint_set.check([n, 100], ["group 'a'", "group 'b'"]), 29, 30),
-        (lambda rows: small_constraint_set.check_left_out(rows, 30), {"group 'a'": 3}, {}),
     ],
     "SmallEvaluationSet": [
         (lambda n: small_evaluation_set.check(np.full((2, 1, 1), n / 2), ["group 'a'"]), 28, 30),
@@ -123,7 +131,7 @@ CHECKS = {
     ],
 }
 WITHOUT_NUMBERS = [
-    *(cases[0][0] for name, cases in CHECKS.items() if name in ("ConstantDecisions", "DependentRows", "LateGroup")),
+    *(cases[0][0] for name, cases in CHECKS.items() if name in ("DependentRows", "LateGroup")),
     stopped_early.check,
     step_too_large.check_finite,
     CHECKS["DegenerateReplicates"][2][0],
@@ -137,6 +145,12 @@ every_kind = pytest.mark.parametrize("kind", DIAGNOSTICS.values(), ids=DIAGNOSTI
 
 def example(kind, **changes):
     return kind(**{"message": "Something was found.", "statistic": 2.0, "threshold": 1.0} | changes)
+
+
+def few_of_one_group(n):
+    """Rows of three groups, the last of which has ten rows."""
+    rows = DI(seed=0).sample(n)
+    return replace(rows, sensitive=np.where(np.arange(n) % (n // 10) == 5, 2, rows.sensitive))
 
 
 # -- Checks -----------------------------------------------------------------------------------------------------------
@@ -173,6 +187,8 @@ def test_a_diagnostic_says_what_to_do(kind):
     assert kind.__doc__
     if kind.assumes:
         assert kind.assumes.endswith(".")
+    if kind.command_line_advice:
+        assert kind.assumes
         assert kind.command_line_advice.endswith(".")
 
 
@@ -180,7 +196,7 @@ def test_a_diagnostic_says_what_to_do(kind):
 def test_advice_for_the_command_line_names_options_of_the_command_line(kind):
     words = kind.command_line_advice
     assert "=" not in words
-    assert not any(name in words for name in ("n_replicates", "n_constraint", "constraint_set", "step_size", "source="))
+    assert not any(name in words for name in ("n_replicates", "n_warmup", "constraint_set", "step_size", "source="))
 
 
 @every_kind
@@ -246,26 +262,30 @@ def test_a_group_without_evaluation_rows_is_said_to_have_none():
     assert "exact" not in empty.message
 
 
-def test_only_five_diagnostics_always_forbid_a_verdict():
+def test_only_six_diagnostics_always_forbid_a_verdict():
     forbidding = {name for name, kind in DIAGNOSTICS.items() if kind.forbids_verdict}
-    expected = {"ConstantDecisions", "DependentRows", "IneffectiveConstraint", "TooFewReplicates", "UnsettledModel"}
-    assert forbidding == expected
+    assert forbidding == {
+        "ConstantDecisions", "DependentRows", "IneffectiveConstraint", "StoppedEarly", "TooFewReplicates",
+        "UnsettledModel",
+    }  # fmt: skip
     for shards, forbids in ((1, False), (2, True)):
         (one,) = start_not_forgotten.check(ONE, ONE, shards)
         assert one.forbids_verdict == forbids
     assert not start_not_forgotten.StartNotForgotten.forbids_verdict  # the class is unchanged
 
 
-def test_a_saved_model_keeps_its_diagnostics(tmp_path):
-    rows = DI(seed=0).sample(400)
-    clf = sf.FairClassifier(n_replicates=2, random_state=0, n_constraint=40)
-    with pytest.warns(sf.diagnostics.SmallConstraintSet):
+@pytest.mark.parametrize("fixed", [False, True], ids=["learnt", "fixed"])
+def test_a_saved_model_keeps_its_diagnostics(fixed, tmp_path):
+    rows = DI(seed=0).sample(400) if fixed else few_of_one_group(400)
+    params = {"n_warmup": 40, "step_size": PAPER} if fixed else {"n_warmup": 100}
+    clf = sf.FairClassifier(n_replicates=2, random_state=0, **params)
+    with pytest.warns(sf.diagnostics.SmallConstraintSet if fixed else sf.diagnostics.SmallGroup):
         clf.partial_fit(rows.X[:300], rows.y[:300], sensitive_features=rows.sensitive[:300])
     sf.save(clf, tmp_path / "clf.npz")
     again = sf.load(tmp_path / "clf.npz")
     assert again.model_.diagnostics == clf.model_.diagnostics
     again.partial_fit(rows.X[300:], rows.y[300:], sensitive_features=rows.sensitive[300:])  # issues none again
-    assert again.model_.diagnostics == clf.model_.diagnostics
+    assert [one.message for one in again.model_.diagnostics] == [one.message for one in clf.model_.diagnostics]
 
 
 # -- Verdicts ---------------------------------------------------------------------------------------------------------
@@ -338,11 +358,11 @@ def test_displays_issue_diagnostics_at_the_line_of_the_caller():
 
 
 def test_training_and_asking_issue_diagnostics_once_at_the_line_of_the_caller():
-    rows = DI(seed=0).sample(200)
+    rows = few_of_one_group(400)
     X, y, z = np.asarray(rows.X), np.asarray(rows.y), np.asarray(rows.sensitive)
     clf = sf.FairClassifier(n_replicates=10, random_state=0)
     names = here(lambda: clf.fit(X, y, sensitive_features=z))
-    assert names == {one.name for one in clf.model_.diagnostics} == {"SmallConstraintSet"}
+    assert names == {one.name for one in clf.model_.diagnostics} == {"SmallGroup"}
     assert "TooFewReplicates" in here(lambda: clf.coef_interval())
     assert "SmallEvaluationSet" in here(lambda: clf.fairness_interval(X[:20], y[:20], sensitive_features=z[:20]))
     _, tally = issued(lambda: clf.tally(X[:20], y[:20], sensitive_features=z[:20]))
@@ -355,7 +375,7 @@ def test_a_stream_issues_each_diagnostic_when_it_is_new():
     X, y = np.asarray(rows.X), np.asarray(rows.y)
     z = np.array(["a", "b"])[np.asarray(rows.sensitive).astype(int)]
     z[400:] = np.where(np.arange(200) % 2 == 0, "c", z[400:])
-    clf = sf.FairClassifier(n_replicates=10, random_state=0, n_constraint=50, loss="squared_error")
+    clf = sf.FairClassifier(n_replicates=10, random_state=0, n_warmup=50, loss="squared_error", step_size=PAPER)
     assert not issued(lambda: clf.partial_fit(X[:40], y[:40], sensitive_features=z[:40]))[0]  # these rows wait
     first = here(lambda: clf.partial_fit(X[40:300], y[40:300], sensitive_features=z[40:300]))
     assert "SmallConstraintSet" in first
@@ -388,5 +408,12 @@ def test_parallel_fits_issue_diagnostics_at_the_line_of_the_caller():
     assert "SmallConstraintSet" in here(lambda: clf.fit(*whole, sensitive_features=z[40:], constraint_set=few))
     more = {"sensitive_features": z[40:], "constraint_set": few}
     assert "SmallConstraintSet" in here(lambda: fit_replicates(clf, *whole, **more))
-    names = here(lambda: fit_shards(clf, parts, constraint_set=few))
+    names = here(lambda: fit_shards(clf, parts, warmup=few))
     assert {"SmallConstraintSet", "StartNotForgotten"} <= names
+    clf = sf.FairClassifier(n_replicates=10, random_state=0)
+    z = np.where(np.arange(800) % 100 == 5, 2, z)
+    more = {"sensitive_features": z[40:]}
+    assert "SmallGroup" in here(lambda: clf.fit(*whole, **more))
+    assert "SmallGroup" in here(lambda: fit_replicates(clf, *whole, **more))
+    parts = [(X[part], y[part], z[part]) for part in (slice(0, 200), slice(200, 500), slice(500, None))]
+    assert "SmallGroup" in here(lambda: fit_shards(clf, parts[1:], warmup=parts[0]))

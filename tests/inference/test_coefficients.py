@@ -1,6 +1,11 @@
-"""Uncertainty of the coefficients without replicates, computed from the trace of a fit."""
+"""Uncertainty of the coefficients without replicates, computed from the trace of a fit.
+
+Most tests are about SGD under a constraint that a set of rows fixes; those of a learnt constraint come last.
+"""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,8 +20,10 @@ from surefair.inference.coefficients import COVARIANCE_METHODS, plug_in_covarian
 from surefair.inference.covariance import random_scaling_quantile
 from surefair.inference.sandwich import sandwich
 from surefair.kernels import STRIDE
+from surefair.learners.stochastic_newton import BLOCK
 from surefair.learners.trace import FEATURES, sampled
 from surefair.losses import LOSSES
+from surefair.parallel import fit_shards
 
 pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")  # few rows and replicates
 
@@ -39,7 +46,12 @@ def rows(n, seed=0, d=3):
 
 
 def classifier(params, **more):
-    return sf.FairClassifier(**({"n_replicates": 3, "random_state": 0, "n_constraint": 200} | params | more))
+    return sf.FairClassifier(**({"n_replicates": 3, "random_state": 0} | params | more))
+
+
+def fixed(clf, X, y, z, n=200):
+    """Fit under a constraint that the first n rows fix."""
+    return clf.fit(X[n:], y[n:], sensitive_features=z[n:], constraint_set=(X[:n], y[:n], z[:n]))
 
 
 @every_problem
@@ -48,8 +60,11 @@ def classifier(params, **more):
 def test_moments_and_path_equal_those_of_single_steps(params, loss, weighted):
     X, y, z = rows(500)
     weight = np.random.default_rng(1).exponential(size=500) if weighted else np.ones(500)
-    clf = classifier(params, loss=loss).fit(X, y, sensitive_features=z, sample_weight=weight)
-    fit, n_apart = clf.model_.fit, 100  # a fifth of the rows
+    n_apart = 100
+    given = X[:n_apart], y[:n_apart], z[:n_apart], weight[:n_apart]
+    more = {"sensitive_features": z[n_apart:], "sample_weight": weight[n_apart:], "constraint_set": given}
+    clf = classifier(params, loss=loss).fit(X[n_apart:], y[n_apart:], **more)
+    fit = clf.model_.fit
     learner, moved, n = fit.learner, fit.to_learner(X[n_apart:]), 400
     signs, relative = 2.0 * y[n_apart:] - 1.0, weight[n_apart:] * np.arange(1, n + 1) / np.cumsum(weight[n_apart:])
     state, means, met = learner.init(1), [], []
@@ -75,8 +90,8 @@ def test_moments_and_path_equal_those_of_single_steps(params, loss, weighted):
 
 
 def test_the_moments_of_a_long_pass_are_near_those_at_its_mean():
-    X, y, _ = rows(60_000)
-    fit = classifier({"criterion": None}).fit(X, y).model_.fit
+    X, y, z = rows(60_000)
+    fit = fixed(classifier({"criterion": None}), X, y, z).model_.fit
     moved, signs = fit.to_learner(X), 2.0 * y - 1.0
     scores, loss = moved @ fit.learner.mean(fit.state)[:, 0], fit.problem.loss
     gradients, bends = loss.derivative(scores, signs), loss.curvature(scores, signs)
@@ -100,7 +115,7 @@ def test_random_scaling_covers_the_optimum():
         y = (rng.random(n) < expit(X @ theta)).astype(int)
         clf = sf.FairClassifier(
             None, n_replicates=0, alpha=0.0, fit_intercept=False, step_size=sf.PolynomialDecay(2.0, 0.501),
-            n_constraint=1, random_state=seed,
+            n_warmup=1, random_state=seed,
         ).fit(X, y)  # fmt: skip
         half = random_scaling_quantile(0.95) * np.sqrt(np.diag(scaling(clf.model_.fit)) / clf.n_rows_)
         inside += np.abs(clf.coef_[0] - theta) <= half
@@ -113,7 +128,7 @@ def test_random_scaling_covers_the_optimum():
 @pytest.mark.parametrize("step_size", ["auto", sf.PolynomialDecay(0.5, 0.6)], ids=["whitened", "original coordinates"])
 def test_intervals_without_replicates_follow_the_formulas(params, step_size):
     X, y, z = rows(1_200)
-    clf = classifier(params, step_size=step_size, n_replicates=0).fit(X, y, sensitive_features=z)
+    clf = fixed(classifier(params, step_size=step_size, n_replicates=0), X, y, z)
     fit, n = clf.model_.fit, 1_000
     W = np.diag(fit.W) if fit.W.ndim == 1 else fit.W
     settings, form = fit.learner.settings, fit.learner.form
@@ -206,7 +221,7 @@ def test_plug_in_intervals_cover_the_optimum_under_a_slab(tolerance):
 
 def test_the_plug_in_covariance_is_zero_across_a_face_that_the_average_only_approaches():
     X, y, z = rows(5_000)
-    clf = classifier({"tolerance": 0.06}, n_constraint=1_000).fit(X, y, sensitive_features=z)
+    clf = fixed(classifier({"tolerance": 0.06}), X, y, z, 1_000)
     fit = clf.model_.fit
     across, inverse = fit.learner.form.vectors[0], np.linalg.inv(fit.W)
     assert abs(across @ fit.learner.mean(fit.state)[:, 0]) < 0.06 - 1e-5
@@ -253,7 +268,8 @@ def test_two_shards_merge_to_the_moments_of_all_rows(params):
 @every_problem
 def test_a_saved_classifier_keeps_the_trace(params, tmp_path):
     X, y, z = rows(700)
-    clf = classifier(params).partial_fit(X[:450], y[:450], sensitive_features=z[:450], classes=[0, 1])
+    given = X[:200], y[:200], z[:200]
+    clf = classifier(params).partial_fit(X[200:450], y[200:450], sensitive_features=z[200:450], constraint_set=given)
     sf.save(clf, tmp_path / "clf.npz")
     again = sf.load(tmp_path / "clf.npz")
     for fit in (clf, again):
@@ -267,28 +283,117 @@ def test_a_trace_does_not_grow_with_rows():
     clf, sizes = classifier(PROBLEMS["slabs"]), set()
     for low in range(0, 3_000, 500):
         part = slice(low, low + 500)
-        clf.partial_fit(X[part], y[part], sensitive_features=z[part], classes=[0, 1])
+        given = {} if low else {"constraint_set": (X[:200], y[:200], z[:200])}
+        clf.partial_fit(X[part], y[part], sensitive_features=z[part], classes=[0, 1], **given)
         sizes.add(clf.model_.fit.state.trace.nbytes)
     assert sizes == {3 * 6 * 6 * 8}
 
 
 def test_a_fit_without_rows_has_no_covariance():
     X, y, z = rows(202)
-    clf = classifier(PROBLEMS["slabs"]).partial_fit(X[:200], y[:200], sensitive_features=z[:200], classes=[0, 1])
+    clf = classifier(PROBLEMS["slabs"], step_size=sf.PolynomialDecay(0.5, 0.6), n_warmup=200)
+    clf.partial_fit(X[:200], y[:200], sensitive_features=z[:200], classes=[0, 1])
     for ask in (plug_in_moments, scaling):
         with pytest.raises(ValueError, match="received none yet"):
             ask(clf.model_.fit)
     clf.partial_fit(X[200:], y[200:], sensitive_features=z[200:])
-    with pytest.raises(ValueError, match="Random scaling needs at least 16 rows; received 2"):
+    with pytest.raises(ValueError, match="Random scaling needs at least 16 rows after the warm-up rows; received 2"):
         scaling(clf.model_.fit)
 
 
 @pytest.mark.parametrize("kind", ["sparse", "wide"])
 def test_without_a_trace_the_error_says_why(kind):
-    X, y, z = rows(600, d=130 if kind == "wide" else 3)
-    clf = classifier(PROBLEMS["slabs"])
-    clf.fit(csr_matrix(X) if kind == "sparse" else X, y, sensitive_features=z)
-    reason = "rows that are sparse" if kind == "sparse" else "with 131 features"
+    X, y, z = rows(600, d=130)
+    if kind == "wide":
+        clf, reason = fixed(classifier(PROBLEMS["slabs"]), X, y, z), "with 131 features"
+    else:
+        X = csr_matrix(np.hstack([X, np.zeros((600, 900))]))
+        clf, reason = classifier(PROBLEMS["nothing"], n_warmup=200).fit(X, y), "rows that are sparse"
     for method in COVARIANCE_METHODS:
-        with pytest.raises(ValueError, match=f"dense rows with at most {FEATURES} features.*{reason}"):
+        with pytest.raises(ValueError, match=f"at most {FEATURES} features.*{reason}"):
             clf.coef_interval(method=method)
+
+
+# -- A constraint that is learnt from all rows -------------------------------------------------------------------------
+
+LEARNT = PROBLEMS | {"a penalty": {"criterion": "false_positive_rate", "penalty": 2.0}}
+every_learnt = pytest.mark.parametrize("params", LEARNT.values(), ids=LEARNT)
+
+
+def newton(params, **more):
+    return classifier(params, n_warmup=200, **more)
+
+
+@every_learnt
+def test_random_scaling_of_a_learnt_constraint_follows_its_formula(params):
+    """It compares the fit after each block of rows, less what the warm-up rows contribute, with the last fit."""
+    X, y, z = rows(1_000)
+    whole = newton(params).fit(X, y, sensitive_features=z)
+    clf = newton(params).partial_fit(X[:200], y[:200], sensitive_features=z[:200])
+    fits = [clf.model_.coefficients]
+    ends = [*range(200 + BLOCK, 1_001, BLOCK)]
+    for low, high in pairwise([200, *ends]):
+        clf.partial_fit(X[low:high], y[low:high], sensitive_features=z[low:high])
+        fits.append(clf.model_.coefficients)
+    walked = np.array([n * fit - 200 * fits[0] for n, fit in zip(ends, fits[1:], strict=True)])
+    assert ends[-1] == 1_000
+    left = walked - np.outer((np.array(ends) - 200) / 800, walked[-1])
+    np.testing.assert_allclose(scaling(whole.model_.fit), left.T @ left / len(ends) / 800, rtol=1e-6, atol=1e-12)
+
+
+@every_learnt
+def test_covariances_of_a_learnt_constraint_do_not_depend_on_batches_threads_or_replicates(params, tmp_path):
+    X, y, z = rows(900)
+    whole = newton(params, n_replicates=300).fit(X, y, sensitive_features=z)
+    parts = newton(params, n_replicates=40, n_jobs=2)
+    for low, high in [(0, 1), (1, 333), (333, 900)]:
+        parts.partial_fit(X[low:high], y[low:high], sensitive_features=z[low:high], classes=[0, 1])
+        sf.save(parts, tmp_path / "clf.npz")
+        parts = sf.load(tmp_path / "clf.npz")
+    for method in COVARIANCE_METHODS:
+        assert whole.coef_interval(method=method).equals(parts.coef_interval(method=method))
+
+
+@every_learnt
+def test_covariances_of_merged_shards_are_near_those_of_one_pass(params):
+    X, y, z = rows(30_000)
+    one = classifier(params, n_warmup=4_000, n_replicates=0).fit(X, y, sensitive_features=z)
+    first, *parts = ((X[part], y[part], z[part]) for part in (slice(4_000), slice(4_000, None, 2), slice(4_001, None, 2)))
+    both = fit_shards(classifier(params, n_replicates=0), parts, warmup=first)
+    found = [plug_in_covariance(clf.model_.fit) for clf in (one, both)]
+    scale = np.sqrt(np.diag(found[0]))
+    np.testing.assert_allclose(found[1] / np.outer(scale, scale), found[0] / np.outer(scale, scale), atol=0.1)
+    assert np.linalg.eigvalsh(scaling(both.model_.fit))[0] > -1e-12
+    both.partial_fit(X[:100], y[:100], sensitive_features=z[:100])
+    assert np.isfinite(scaling(both.model_.fit)).all()
+
+
+def test_random_scaling_needs_rows_after_the_warm_up_rows():
+    X, y, z = rows(220)
+    clf = newton(PROBLEMS["slabs"]).fit(X[:200], y[:200], sensitive_features=z[:200])
+    assert np.isfinite(clf.coef_interval(method="plug_in")["low"]).all()
+    with pytest.raises(ValueError, match="Random scaling needs at least 16 rows after the warm-up rows; received 0"):
+        clf.coef_interval(method="random_scaling")
+    clf.partial_fit(X[200:], y[200:], sensitive_features=z[200:])
+    clf.coef_interval(method="plug_in")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", COVARIANCE_METHODS)
+@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+def test_intervals_without_replicates_cover_the_optimum_of_a_learnt_constraint(method, tolerance):
+    repetitions, n = 200, 50_000
+    population = draw_batch(sf.datasets.SyntheticDI(seed=11), 0, n)
+    every = {"tolerance": tolerance, "n_replicates": 0}
+    exact = sf.FairClassifier(n_warmup=n, **every).fit(population.X, population.y, sensitive_features=population.group)
+    optimum = np.append(exact.coef_, exact.intercept_)
+    inside = np.zeros(3)
+    for seed in range(repetitions):
+        at = np.random.default_rng([8, seed]).integers(n, size=12_000)
+        clf = sf.FairClassifier(n_warmup=2_000, random_state=seed, **every)
+        clf.fit(population.X[at], population.y[at], sensitive_features=population.group[at])
+        found = clf.coef_interval(method=method)
+        inside += ((found["low"] <= optimum) & (optimum <= found["high"])).to_numpy()
+    low, high = binom.ppf([5e-4 / 3, 1.0 - 5e-4 / 3], repetitions, 0.95)
+    assert (low <= inside).all()
+    assert (inside <= high).all()

@@ -136,9 +136,9 @@ def test_the_sums_over_the_warm_up_rows_are_the_derivatives_that_the_exact_solve
     tangent = problem.tangent(theta)
     pull = learner.form.comparisons.by_rate(push)
     loss_hessian = problem.loss_hessian(theta) - np.diag(learner.form.ridge + 1e-10)
-    np.testing.assert_allclose(state.loss_bend[:, 0], N_FIRST * loss_hessian, atol=1e-8)
+    np.testing.assert_allclose(state.loss_bend[:, 0], N_FIRST * np.triu(loss_hessian), atol=1e-8)
     constraint_hessian = problem.constraint_hessian(theta, pull, tangent)
-    np.testing.assert_allclose(state.bend[:, 0], N_FIRST * constraint_hessian, atol=1e-8)
+    np.testing.assert_allclose(state.bend[:, 0], N_FIRST * np.triu(constraint_hessian), atol=1e-8)
     np.testing.assert_allclose(state.slopes[:, 0] / state.size[:, 0, :1], tangent.cells, atol=1e-12)
     np.testing.assert_allclose(state.tangent[:, 0], tangent.cells, atol=1e-12)
     assert state.seen[:, 0].tolist() == np.bincount(problem.entries.cell[problem.entries.cell >= 0]).tolist()
@@ -158,7 +158,7 @@ def test_matrices_take_some_rows_for_all_after_the_warm_up_and_slopes_take_each(
     added = after.loss_bend[:, 0] - state.loss_bend[:, 0]
     theta = learner.settings.start
     curvature = learner.settings.loss.curvature(data.X @ theta, data.y) * data.weight
-    expected = (data.X.T * curvature) @ data.X
+    expected = np.triu((data.X.T * curvature) @ data.X)
     assert 0.01 < np.linalg.norm(added - expected) / np.linalg.norm(expected) < 0.5
     assert after.seen.sum() == N_FIRST + 10 * BLOCK
     assert after.size[:, 0, 0].sum() - state.size[:, 0, 0].sum() == pytest.approx(data.weight.sum())
@@ -268,7 +268,7 @@ def test_rows_of_an_incomplete_block_count(left):
     data = unequal_rows(3 * BLOCK + left, seed=2, weighted=True).moved(W)
     before, state = stepped(learner, data.part(0, 3 * BLOCK)), stepped(learner, data)
     assert len(state.rows) == left
-    expected = learner._reference_block(before, state.rows, before.k)
+    expected = learner._reference_block(before, learner._unpack(state.rows, before.k))
     np.testing.assert_allclose(learner.mean(state), expected.theta, rtol=ROUNDING, atol=ROUNDING)
     assert np.abs(learner.mean(state) - learner.mean(before)).max() > 1e-4
     total = learner.form.first.weight.sum() + data.weight.sum()
@@ -318,7 +318,7 @@ def test_merged_shards_are_close_to_one_pass(shards):
     learner, _, one, two, whole, _ = shards
     merged, expected = learner.merge(learner.completed(one), learner.completed(two)), learner.columns(whole)
     sd = expected.theta[:, 1:].std(axis=1)
-    assert np.abs((merged.theta[:, 0] - expected.theta[:, 0]) / sd).max() < 0.25
+    assert np.abs((merged.theta[:, 0] - expected.theta[:, 0]) / sd).max() < 0.3
     assert (
         np.abs((learner.merge(learner.completed(two), learner.completed(one)).theta - merged.theta) / sd[:, None]).max()
         < 1e-6

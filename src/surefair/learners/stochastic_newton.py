@@ -34,6 +34,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surefair import kernels
 from surefair.criteria import Comparisons, Entries, surrogate
@@ -44,8 +45,11 @@ from surefair.learners.trace import symmetric
 from surefair.rows import FloatArray, IntArray
 
 BLOCK = kernels.DRAWN
-SURVEYED = ("loss_bend", "bend", "slopes", "steep", "size", "seen", "scatter")
+SURVEYED = ("loss_bend", "bend", "drift", "slopes", "steep", "size", "seen", "scatter")
 GROWTH = 16  # the Hessian is renewed when the number of rows has grown by one part in so many
+WIDE = 64  # features from which on blocks have more rows
+LEVERAGE = 1.0 / 64.0  # share of what is known about a direction from which on one row is known before a step is taken
+UNUSUAL = 8.0  # the same relative to the average row
 
 
 class Beginning(NamedTuple):
@@ -68,6 +72,25 @@ class Learnt(NamedTuple):
     dtype: str = "float64"  # precision in which replicates meet rows; sums are in double precision
 
 
+class Block(NamedTuple):
+    """Rows as kernels take them."""
+
+    rows: kernels.Weighed
+    entries: Entries
+
+    def part(self, low: int, high: int) -> Block:
+        """Some of the rows."""
+        X, y, weight, k = self.rows
+        rows = kernels.Weighed(X[low:high], y[low:high], weight[low:high], k + low)
+        cell, constant, sign = self.entries
+        return Block(rows, Entries(cell[low:high], constant[low:high], sign[low:high]))
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.rows.y)
+
+
 class NewtonState(NamedTuple):
     """Fit (column 0) and replicates after k rows; D features, C cells, J pairs, R columns.
 
@@ -82,8 +105,9 @@ class NewtonState(NamedTuple):
     weight: FloatArray  # (1, R), Σ ωV
     origin: FloatArray  # (D + J + 2C + 1, R), the five above after the warm-up rows
     anchor: FloatArray  # (D + J + 2C + 1, 1), those of the fit where the Hessian was last renewed
-    loss_bend: FloatArray  # (D, 1, D), Σ ω ℓ'' x xᵀ over sampled rows
+    loss_bend: FloatArray  # (D, 1, D), Σ ω ℓ'' x xᵀ over sampled rows, above the diagonal
     bend: FloatArray  # (D, 1, D), the Hessian of the constraint in the Lagrangian, likewise
+    drift: FloatArray  # (D, 1), slope of the constraint, Σ ω w Φ' x; part of ``bend`` as soon as the anchor moves
     slopes: FloatArray  # (C, 1, D), Σ ω Φ' z
     steep: FloatArray  # (C, 1, D), the same with the derivative of the value in place of the slope
     size: FloatArray  # (C, 1, 1 + D), Σ ω and Σ ω Φ'² z²
@@ -96,6 +120,7 @@ class NewtonState(NamedTuple):
     followed: FloatArray  # (J, 1), whether each pair is constrained
     noise: FloatArray  # (F, 1), what chance contributes to G H⁻¹ Gᵀ of each rate
     rank: FloatArray  # (1, 1), how many combinations of gaps have slopes that are more than chance
+    limit: FloatArray  # (1, 1), leverage ωℓ''xᵀH⁻¹x of a row that must be known before a step is taken
     until: FloatArray  # (1, 1), number of rows at which these are renewed
     rows: FloatArray  # (p, 1, D + 2 + columns): rows of an incomplete block: features, label, weight, groups
 
@@ -139,6 +164,7 @@ class StochasticNewton:
             anchor=fit[:, None],
             loss_bend=np.zeros((D, 1, D)),
             bend=np.zeros((D, 1, D)),
+            drift=np.zeros((D, 1)),
             slopes=np.zeros((C, 1, D)),
             steep=np.zeros((C, 1, D)),
             size=np.zeros((C, 1, 1 + D)),
@@ -151,19 +177,20 @@ class StochasticNewton:
             followed=np.ones((J, 1)),
             noise=np.zeros((c.n_rates, 1)),
             rank=np.zeros((1, 1)),
+            limit=np.full((1, 1), np.inf),
             until=np.zeros((1, 1)),
             rows=np.zeros((0, 1, D + 2 + len(c.sizes))),
         )
-        rows = kernels.Weighed(first.X, first.y, first.weight, 0)
-        single = rows._replace(X=self._precise(first.X))
-        state = self._survey(state, rows, entries, every=1)
+        block = Block(kernels.Weighed(first.X, first.y, first.weight, 0), entries)
+        every = np.ones(block.n, dtype=bool)
+        state = self._survey(state, block, every)
         pushed = np.asarray(self.form.push != 0.0, dtype=np.float64)
-        state = self._renewed(state._replace(followed=pushed[:, None]), len(first.y))
-        state = self._survey(state._replace(**_zeros(state)), rows, entries, every=1)  # with the slopes that are known
+        state = self._renewed(state._replace(followed=pushed[:, None]), block.n)
+        state = self._survey(state._replace(**_zeros(state)), block, every)  # with the slopes that are known
         moving = self._moving(state)
-        args = self._arguments(state, single, entries, True, np.empty((0, D)))
+        args = self._arguments(state, block, True, np.empty((0, D)))
         kernels.on_threads(kernels.newton, args, (moving,), 1, (0, n_columns))
-        state = state._replace(**moving._asdict())
+        state = self._folded(state._replace(**moving._asdict()))
         return state._replace(origin=np.concatenate(moving))
 
     def step(
@@ -172,17 +199,11 @@ class StochasticNewton:
     ) -> NewtonState:  # fmt: skip
         """State after the rows X (n, D) with labels y = ±1, group codes (n, columns) and relative weights."""
         rows = np.concatenate([state.rows, self._pack(X, y, weight, group)])
-        whole = len(rows) // BLOCK * BLOCK
+        whole = len(rows) // self.stride * self.stride
         k = state.k - len(state.rows)
-        at = 0
-        while at < whole:
-            end = min(whole, at + int(state.until[0, 0]) - k)
-            state = self._run(state, rows[at:end], k, n_threads, columns)
-            k += end - at
-            at = end
-            if k >= state.until[0, 0]:
-                state = self._renewed(state, k)
-        return state._replace(k=k + len(rows) - whole, rows=rows[whole:])
+        if whole:
+            state = self._walk(state, self._unpack(rows[:whole], k), n_threads, columns)
+        return state._replace(k=k + len(rows), rows=rows[whole:])
 
     def reference_step(
         self, state: NewtonState, x: FloatArray, y: float, weight: float = 1.0, group: IntArray | None = None
@@ -192,9 +213,9 @@ class StochasticNewton:
         rows = np.concatenate([state.rows, self._pack(x[None], np.array([y]), weight, codes)])
         k = state.k - len(state.rows)
         state = state._replace(k=k + len(rows), rows=rows)
-        if len(rows) < BLOCK:
+        if len(rows) < self.stride:
             return state
-        state = self._reference_block(state, rows, k)._replace(rows=rows[:0])
+        state = self._reference_block(state, self._unpack(rows, k))._replace(rows=rows[:0])
         return self._renewed(state, state.k) if state.k >= state.until[0, 0] else state
 
     def mean(self, state: NewtonState) -> FloatArray:
@@ -203,7 +224,7 @@ class StochasticNewton:
 
     def merge(self, state: NewtonState, other: NewtonState) -> NewtonState:
         """State of two shards that began with the same warm-up rows, which count once; both must be ``completed``."""
-        one, two = state, other
+        one, two = (self._folded(each) for each in (state, other))
         start = self._moving_of(two.origin)
         parts = [(self._moving(one), 1.0), (self._moving(two), 1.0), (start, -1.0)]
         weight = sum(sign * part.weight for part, sign in parts)
@@ -255,51 +276,91 @@ class StochasticNewton:
 
     # -- Blocks -------------------------------------------------------------------------------------------------------
 
-    def _run(
-        self, state: NewtonState, packed: FloatArray, k: int, n_threads: int, columns: tuple[int, int] | None
+    @property
+    def stride(self) -> int:
+        """Rows of a block: more if there are many features, so that a step costs about as much as its rows."""
+        return BLOCK * max(1, len(self.settings.start) // WIDE)
+
+    def _walk(
+        self, state: NewtonState, block: Block, n_threads: int = 1, columns: tuple[int, int] | None = None
     ) -> NewtonState:
-        """State after blocks of rows, the last of which may be incomplete; k rows came before."""
-        X, y, weight, group = self._unpack(packed)
-        entries = self.form.comparisons.entries(y, group)
-        rows = kernels.Weighed(X, y, weight, k)
+        """State after blocks of rows, the last of which may be incomplete."""
+        first = block.rows.first_row
+        at = 0
+        while at < block.n:
+            ahead = block.part(at, min(block.n, int(state.until[0, 0]) - first))
+            n, marked = self._ordinary(state, ahead)
+            if n > 0:
+                part = ahead.part(0, n)
+                state = self._survey(self._run(state, part, n_threads, columns), part, marked)
+            else:
+                n = min(self.stride, ahead.n)
+                part = ahead.part(0, n)
+                state = self._run(self._informed(state, part, marked), part, n_threads, columns)
+            at += n
+            if first + at >= state.until[0, 0]:
+                state = self._renewed(state, first + at)
+        return state
+
+    def _ordinary(self, state: NewtonState, block: Block) -> tuple[int, NDArray[np.bool_]]:
+        """How many rows come before the first block with rows of great leverage; and which rows have that.
+
+        Such a row has something that hardly any row so far has had, such as a value of a column that used to be 0. A
+        step would go much too far if the Hessian did not know the row.
+        """
+        marked = np.zeros(block.n, dtype=bool)
+        theta = np.ascontiguousarray(self._moving_of(state.anchor).theta[:, 0])
+        inverse = np.ascontiguousarray(state.inverse[:, 0])
+        limit = float(state.limit[0, 0])
+        n = kernels.find_leverage(block.rows, self.settings.loss.code, theta, inverse, limit, self.stride, marked)
+        return n, marked
+
+    def _informed(self, state: NewtonState, block: Block, marked: NDArray[np.bool_]) -> NewtonState:
+        """State before a block whose rows it knows already."""
+        state = self._survey(self._anchored(state), block, marked[: block.n])
+        return self._refreshed(state, block.rows.first_row)
+
+    def _run(self, state: NewtonState, block: Block, n_threads: int, columns: tuple[int, int] | None) -> NewtonState:
+        """State after blocks of rows, apart from the sums that all columns share."""
         moving = self._moving(state, copy=True)
-        path = np.empty((-(-len(y) // BLOCK), X.shape[1]))
-        args = self._arguments(state, rows._replace(X=self._precise(X)), entries, False, path)
+        path = np.empty((-(-block.n // self.stride), len(state.theta)))
+        args = self._arguments(state, block, False, path)
         columns = columns or (0, state.theta.shape[1])
         if columns[0] > 0:  # the Hessian follows the fit itself
             kernels.on_threads(kernels.newton, args, (moving,), 1, (0, 1))
         kernels.on_threads(kernels.newton, args, (moving,), n_threads, columns)
-        state = self._survey(state, rows, entries)
-        return self._walked(state._replace(**moving._asdict()), path, k, len(y))
+        return self._walked(state._replace(**moving._asdict()), path, block.rows.first_row, block.n)
 
     def completed(self, state: NewtonState) -> NewtonState:
         """State with the rows of an incomplete block taken in."""
         if not len(state.rows):
             return state
-        k = state.k - len(state.rows)
-        return self._run(state, state.rows, k, 1, None)._replace(rows=state.rows[:0])
+        block = self._unpack(state.rows, state.k - len(state.rows))
+        return self._walk(state, block)._replace(rows=state.rows[:0])
 
     def _corrected(self, state: NewtonState) -> NewtonState:
         """State moved to the constraint, by a step without rows."""
         packed = np.zeros((1, 1, state.rows.shape[2]))
         packed[:, :, len(state.theta)] = 1.0
         packed[:, :, len(state.theta) + 2 :] = -1.0
-        moved = self._run(state, packed, state.k, 1, None)
+        moved = self._run(state, self._unpack(packed, state.k), 1, None)
         return state._replace(**self._moving(moved)._asdict())
 
-    def _survey(
-        self, state: NewtonState, rows: kernels.Weighed, entries: Entries, every: int = kernels.BLOCK
-    ) -> NewtonState:
-        """Add rows to the sums that all columns share, at the coefficients of the anchor."""
+    def _survey(self, state: NewtonState, block: Block, marked: NDArray[np.bool_]) -> NewtonState:
+        """Add rows to the sums that all columns share, at the coefficients of the anchor.
+
+        Sums of squares take the rows that are marked, and a sample of the others.
+        """
         at = self._moving_of(state.anchor)
         pull = self._pull(state, at)[:, 0]
         sums = {name: getattr(state, name).copy() for name in SURVEYED}
+        rows, entries = block
         # A row without weight is not seen, so that a group of such rows is not constrained.
         entries = entries._replace(cell=np.where(rows.weight[:, None] > 0.0, entries.cell, -1))
         kernels.survey(
             rows, kernels.Entries(*entries), self.settings.loss.code, self._comparing(state),
             np.ascontiguousarray(at.theta[:, 0]), pull, np.ascontiguousarray(at.value[:, 0]),
-            np.ascontiguousarray(state.tangent[:, 0]), every, tuple(sums[name][:, 0] for name in SURVEYED),
+            np.ascontiguousarray(state.tangent[:, 0]), marked, tuple(sums[name][:, 0] for name in SURVEYED),
         )  # fmt: skip
         return state._replace(**sums)
 
@@ -308,7 +369,7 @@ class StochasticNewton:
         D = path.shape[1]
         origin = self._moving_of(state.origin)
         n_first = len(self.form.first.y)
-        rows = np.minimum(k + BLOCK * (1 + np.arange(len(path))), k + n)
+        rows = np.minimum(k + self.stride * (1 + np.arange(len(path))), k + n)
         walked = rows[:, None] * path - n_first * origin.theta[:, 0]
         tail = np.stack([rows - n_first, np.ones(len(rows))], axis=1)
         new = state.path.copy()
@@ -326,16 +387,38 @@ class StochasticNewton:
         return np.asarray(one.path + np.triu(onward @ symmetric(two.path[:, 0]) @ onward.T)[:, None])
 
     def _renewed(self, state: NewtonState, k: int) -> NewtonState:
-        """State with the Hessian and the slopes that the rows so far show."""
-        c = self.form.comparisons
-        D = len(state.theta)
+        """State with the Hessian and the slopes that the k rows so far show, anchored at the fit."""
+        return self._refreshed(self._anchored(state), k)
+
+    def _anchored(self, state: NewtonState) -> NewtonState:
+        """State whose anchor is the fit; before the first row it is the start."""
+        state = self._folded(state)
         if state.weight.any():
             state = state._replace(anchor=np.concatenate(self._moving(state))[:, :1].copy())
+        return state
+
+    def _folded(self, state: NewtonState) -> NewtonState:
+        """State with the drift added to the Hessian of the constraint: the spread of the scores changes with θ."""
+        at = self._moving_of(state.anchor).theta[:, 0]
+        square = float(at @ at)
+        drift = state.drift[:, 0]
+        if self.form.comparisons.kind != kernels.DECISIONS or square == 0.0 or not drift.any():
+            return state._replace(drift=np.zeros_like(state.drift))
+        v = at / square
+        along = float(drift @ at)
+        more = 3.0 * along * np.outer(v, v) - np.outer(drift, v) - np.outer(v, drift) - along / square * np.eye(len(v))
+        return state._replace(bend=state.bend + np.triu(more)[:, None], drift=np.zeros_like(state.drift))
+
+    def _refreshed(self, state: NewtonState, k: int) -> NewtonState:
+        """State with the Hessian and the slopes at its anchor, after k rows."""
+        c = self.form.comparisons
+        D = len(state.theta)
         at = self._moving_of(state.anchor)
         sampled = max(state.scatter[-1, 0, -1], 1.0) * at.weight[0, 0] / k
-        plain = (state.loss_bend[:, 0] + state.loss_bend[:, 0].T) / 2.0 / sampled + np.diag(self.form.ridge + 1e-10)
-        more = (state.bend[:, 0] + state.bend[:, 0].T) / 2.0 / sampled
-        inverse = floored_inverse(plain, more)
+        # In directions that no row has had, the curvature is that of one ordinary row.
+        one = float(self.settings.loss.curvature(0.0, 1.0)) / at.weight[0, 0]
+        plain = symmetric(state.loss_bend[:, 0]) / sampled + np.diag(self.form.ridge + one)
+        inverse = floored_inverse(plain, symmetric(state.bend[:, 0]) / sampled)
         size = np.where(state.size[:, 0, :1] > 0.0, state.size[:, 0, :1], np.inf)
         tangent = state.slopes[:, 0] / size
         share = c.shares(at.value[:, 0])
@@ -346,8 +429,9 @@ class StochasticNewton:
         rates = c.rate_values(at.value[:, 0])
         followed = c.followed(looked_at, rates, slopes * np.sqrt(metric), noise, state.followed[:, 0])
         noise = noise * noise_scale(inverse, plain, self.form.ridge)
+        usual = float(np.sum(inverse * plain)) - float(np.diag(inverse) @ self.form.ridge)
         length, _ = combinations(c, slopes @ inverse @ slopes.T, followed, noise)
-        step = max(1, k // (BLOCK * GROWTH)) * BLOCK
+        step = max(1, k // (self.stride * GROWTH)) * self.stride
         return state._replace(
             inverse=inverse.reshape(D, 1, D),
             noise=noise[:, None],
@@ -355,22 +439,24 @@ class StochasticNewton:
             tangent=tangent[:, None],
             derivative=(state.steep[:, 0] / size)[:, None],
             followed=followed[:, None],
+            limit=np.full((1, 1), max(LEVERAGE * at.weight[0, 0], UNUSUAL * usual)),
             until=np.full((1, 1), float(k + step)),
         )
 
     # -- Specification ------------------------------------------------------------------------------------------------
 
-    def _reference_block(self, state: NewtonState, packed: FloatArray, k: int) -> NewtonState:
+    def _reference_block(self, state: NewtonState, block: Block) -> NewtonState:
         """State after one block of rows, in plain NumPy."""
         c = self.form.comparisons
         s = self.settings
-        X, y, weight, group = self._unpack(packed)
-        entries = c.entries(y, group)
+        n, marked = self._ordinary(state, block)
+        state = self._informed(state, block, marked) if n == 0 else state
+        (X, y, weight, k), entries = block
         R = state.theta.shape[1]
         geometry = self.geometry(state)
         theta, push, value, count, total = self._moving(state)
         on = state.followed
-        V = weight[:, None] * s.multipliers.draw(k, len(y), R)
+        V = weight[:, None] * s.multipliers.draw(k, block.n, R)
         score = X @ theta
         pull = self._pull(state, self._moving(state))
         scale = self._scale(theta)
@@ -409,12 +495,12 @@ class StochasticNewton:
         length = np.linalg.norm(step, axis=0)
         share = np.where(length > kernels.REACH, kernels.REACH / np.maximum(length, kernels.REACH), 1.0)
         step = step * share
-        rows = kernels.Weighed(X, y, weight, k)
-        state = self._survey(state, rows, entries)._replace(
+        state = state._replace(
             theta=theta + step, push=push + share * (new - push), value=value + geometry.steep @ step, counts=count,
             weight=total,
         )  # fmt: skip
-        return self._walked(state, state.theta[:, :1].T, k, len(y))
+        state = self._walked(state, state.theta[:, :1].T, k, block.n)
+        return self._survey(state, block, marked) if n > 0 else state
 
     # -- Small things -------------------------------------------------------------------------------------------------
 
@@ -474,17 +560,12 @@ class StochasticNewton:
         c = self.form.comparisons
         return at.push, c.gaps(c.rate_values(at.value))
 
-    def _arguments(
-        self, state: NewtonState, rows: kernels.Weighed, entries: Entries, is_first: bool, path: FloatArray
-    ) -> tuple[Any, ...]:
+    def _arguments(self, state: NewtonState, block: Block, is_first: bool, path: FloatArray) -> tuple[Any, ...]:
         """Arguments of the kernel, up to the columns."""
         objective = self.settings.objective()
         comparing, geometry = self._comparing(state), self.geometry(state)
-        return rows, kernels.Entries(*entries), objective, comparing, geometry, is_first, path
-
-    def _precise(self, X: FloatArray) -> Any:
-        """Rows in the precision in which replicates meet them."""
-        return np.ascontiguousarray(X, dtype=self.form.dtype)
+        rows = block.rows._replace(X=np.ascontiguousarray(block.rows.X, dtype=self.form.dtype))
+        return rows, kernels.Entries(*block.entries), objective, comparing, geometry, is_first, self.stride, path
 
     def _moving(self, state: NewtonState, copy: bool = False) -> kernels.Columns:
         """Arrays that rows move."""
@@ -507,12 +588,13 @@ class StochasticNewton:
         weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), n)
         return np.concatenate([X, y[:, None], weights[:, None], codes], axis=1)[:, None]
 
-    def _unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-        """Features, labels, weights and groups of packed rows."""
+    def _unpack(self, packed: FloatArray, k: int) -> Block:
+        """Packed rows as kernels take them; k rows came before."""
         D = len(self.settings.start)
         flat = packed[:, 0]
         X, y, weight = (np.ascontiguousarray(part) for part in (flat[:, :D], flat[:, D], flat[:, D + 1]))
-        return X, y, weight, flat[:, D + 2 :].astype(np.int64)
+        entries = self.form.comparisons.entries(y, flat[:, D + 2 :].astype(np.int64))
+        return Block(kernels.Weighed(X, y, weight, k), entries)
 
 
 def _spread(array: FloatArray, places: IntArray, size: int) -> FloatArray:

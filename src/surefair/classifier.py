@@ -262,7 +262,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             known = model.diagnostics
             rows = next_rows(self, X, y, sensitive_features, sample_weight)
         model = model.take(rows, effective_n_jobs(self.n_jobs))
-        issue([one for one in model.diagnostics if one not in known])
+        said = {(one.name, one.message) for one in known}  # numbers may change from batch to batch
+        issue([one for one in model.diagnostics if (one.name, one.message) not in said])
         return take_over(self, model, new.library_)
 
     def merge(self, other: FairClassifier) -> Self:

@@ -15,12 +15,14 @@ classifiers = st.builds(
     FairClassifier,
     criterion=st.sampled_from([*CRITERIA, None]),
     loss=st.sampled_from(["log_loss", "squared_error"]),
+    surrogate=st.sampled_from(["decisions", "scores"]),
     tolerance=st.sampled_from([0.0, 1e-3, 0.5]),
-    penalty=st.sampled_from([0.0, 1.0, 300.0]),
+    penalty=st.sampled_from([None, None, 1.0, 300.0]),
     alpha=st.sampled_from([0.0, 1e-4, 10.0]),
     step_size=st.sampled_from(["auto", PolynomialDecay(0.1, 0.6)]),
     n_replicates=st.sampled_from([0, 1, 7, 70]),
     multiplier=st.sampled_from(["two_point", "uniform", "exponential", "normal", "poisson"]),
+    n_warmup=st.sampled_from([1, 20, 60, 4000]),
     fit_intercept=st.booleans(),
     intersections=st.booleans(),
     sharpness=st.sampled_from([None, 5.0]),
@@ -32,7 +34,7 @@ classifiers = st.builds(
 @st.composite
 def rows(draw):
     """Draw arguments of ``partial_fit`` for all rows: features, labels, groups and weights."""
-    n = draw(st.integers(1, 200))
+    n = draw(st.integers(1, 300))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     X = draw(st.sampled_from([1e-9, 1.0, 1e6])) * rng.normal(size=(n, draw(st.integers(1, 6))))
     X[:, 0] *= draw(st.sampled_from([0.0, 1.0, 1e-6]))

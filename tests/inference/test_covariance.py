@@ -46,5 +46,5 @@ def test_an_invalid_level_is_refused(level):
 def test_an_empty_trace_has_neither_moments_nor_a_path():
     with pytest.raises(ValueError, match="need at least 4 rows; received fewer"):
         moments(fresh(3))
-    with pytest.raises(ValueError, match="needs at least 16 rows; received 5"):
+    with pytest.raises(ValueError, match="needs at least 16 rows after the warm-up rows; received 5"):
         random_scaling(fresh(3), np.zeros(3), 5)

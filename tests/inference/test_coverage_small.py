@@ -55,20 +55,22 @@ def test_cheap_intervals_with_very_few_replicates_cover(metric, n_replicates):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")  # among hundreds of fits a few raise one
+@pytest.mark.parametrize("fixed", [False, True], ids=["learnt", "fixed"])
 @pytest.mark.parametrize("n_replicates", [2, 5])
-def test_cheap_intervals_cover_the_optimum_of_training(n_replicates):
-    # rows are drawn with replacement from a population; all fits have the same constraint set
+def test_cheap_intervals_cover_the_optimum_of_training(n_replicates, fixed):
+    # rows are drawn with replacement from a population; all fits under a fixed constraint have the same constraint set
     n, repetitions = 50_000, 200
     population, apart = (
         draw_batch(sf.datasets.SyntheticDI(seed=seed), 0, size) for seed, size in ((11, n), (12, 1_000))
     )
-    given, optimum, covered = (apart.X, apart.y, apart.group), None, []
+    given, optimum, covered = (apart.X, apart.y, apart.group) if fixed else None, None, []
+    whole = {"sensitive_features": population.group}
     for repetition in range(repetitions):
         rows = np.random.default_rng([n_replicates, repetition]).integers(n, size=2_000)
-        clf = sf.FairClassifier(n_replicates=n_replicates, random_state=repetition)
+        clf = sf.FairClassifier(n_replicates=n_replicates, n_warmup=1_000, random_state=repetition)
         clf.fit(population.X[rows], population.y[rows], sensitive_features=population.group[rows], constraint_set=given)
         if optimum is None:
-            optimum = sf.theory.optimum(clf, population.X, population.y)
+            optimum = sf.theory.optimum(clf, population.X, population.y, **whole)
         found = clf.coef_interval(method="cheap")
         covered.append((found["low"] <= optimum) & (optimum <= found["high"]))
     assert np.mean(covered, axis=0).min() >= binom.ppf(1e-3, repetitions, LEVEL) / repetitions

@@ -185,7 +185,7 @@ def test_tallies_that_do_not_fit_are_refused(clf):
     whole = tallied(clf, slice(None))
     other = sf.FairClassifier(random_state=0, n_replicates=60)
     other.fit(TRAIN.X[:2_000], TRAIN.y[:2_000], sensitive_features=TRAIN.sensitive[:2_000])
-    with pytest.raises(ValueError, match="The tally belongs to a fit of 2,400 rows, and this fit has 1,600"):
+    with pytest.raises(ValueError, match="The tally belongs to a fit of 3,000 rows, and this fit has 2,000"):
         other.tallied_interval(whole)
     with pytest.raises(ValueError, match="one model, method and set of sources"):
         whole + clf.tally(TEST.X, TEST.y, sensitive_features=WORDS, sources=["training"])
@@ -195,9 +195,9 @@ def test_tallies_that_do_not_fit_are_refused(clf):
         clf.tallied_interval(tallied(clf, slice(0)))
     other = sf.FairClassifier(random_state=1, n_replicates=60)  # trained on the same rows with other weights
     other.fit(TRAIN.X, TRAIN.y, sensitive_features=np.array(["a", "longer"])[np.asarray(TRAIN.sensitive, dtype=int)])
-    with pytest.raises(ValueError, match="belongs to another fit of 2,400 rows"):
+    with pytest.raises(ValueError, match="belongs to another fit of 3,000 rows"):
         other.tallied_interval(whole)
-    with pytest.raises(ValueError, match=r"one of model \w{8} trained on 2,400 rows"):
+    with pytest.raises(ValueError, match=r"one of model \w{8} trained on 3,000 rows"):
         whole + tallied(other, slice(None))
     with pytest.raises(ValueError, match="sources is empty"):
         clf.tally(TEST.X, TEST.y, sensitive_features=WORDS, sources=[])

@@ -176,6 +176,39 @@ def test_the_covariance_and_the_law_of_the_gap_agree_with_repeated_fits(case):
     assert abs(gaps.mean() - law.mean) < law.sd  # steps leave a small bias
 
 
+LEARNT = {
+    "equality": {"tolerance": 0.0},
+    "tolerance": {"tolerance": 0.1},
+    "scores": {"surrogate": "scores"},
+    "penalty": {"penalty": 5.0},
+    "free": {"criterion": None},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", LEARNT)
+def test_the_covariance_of_a_learnt_constraint_and_the_law_of_its_gap_agree_with_repeated_fits(case):
+    rows = draw_batch(sf.datasets.SyntheticDI(seed=11), 0, 20_000)
+    whole = {"sensitive_features": rows.group}
+    thetas = []
+    for repetition in range(REPETITIONS):
+        part = np.random.default_rng([5, repetition]).integers(20_000, size=TRAINED)
+        clf = sf.FairClassifier(**LEARNT[case], n_replicates=0, n_warmup=1_000, random_state=0)
+        clf.fit(rows.X[part], rows.y[part], sensitive_features=rows.group[part])
+        thetas.append(np.append(clf.coef_, clf.intercept_))
+    thetas = np.array(thetas)
+    covariance = theory.asymptotic_covariance(clf, rows.X, rows.y, **whole)
+    low, high = chi2.ppf([0.0005, 0.9995], REPETITIONS - 1) / (REPETITIONS - 1) * [0.85, 1.15]
+    ratio = TRAINED * thetas.var(axis=0, ddof=1) / np.diag(covariance)
+    assert np.all((low < ratio) & (ratio < high)), ratio
+    law = theory.gap_law(clf, rows.X, rows.y, **whole, n=TRAINED, method="sample")
+    accepted = rows.X @ thetas[:, :2].T + thetas[:, 2] > 0.0
+    first = rows.group == rows.group.min()
+    gaps = accepted[first].mean(axis=0) - accepted[~first].mean(axis=0)
+    assert low < gaps.var(ddof=1) / law.sd**2 < high
+    assert abs(gaps.mean() - law.mean) < 0.5 * law.sd
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_unconstrained_squared_error_has_the_textbook_sandwich(weighted):
     clf = on_dm(None, loss="squared_error", alpha=0.0)

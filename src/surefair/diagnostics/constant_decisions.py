@@ -28,7 +28,7 @@ def check(decisions: Sequence[float], labels: Sequence[float]) -> list[Diagnosti
     Examples
     --------
     >>> [one.message for one in check([995.0, 5.0], [700.0, 300.0])]
-    ['The model decides the same for 99.5 % of the rows, so its gaps say little about how it treats groups.']
+    ['The model makes the rarer decision for only 0.5 % of the rows, so its gaps say little about how it treats groups.']
     >>> check([995.0, 5.0], [990.0, 10.0])  # a rare outcome
     []
     """
@@ -36,7 +36,7 @@ def check(decisions: Sequence[float], labels: Sequence[float]) -> list[Diagnosti
     share = min(decisions) / n if n > 0.0 else 1.0
     if share > 0.0 and (share >= SHARE or share >= OF_LABELS * min(labels) / n):
         return []
-    whom = "everyone" if share == 0.0 else f"{100.0 * (1.0 - share):.3g} % of the rows"
-    says = "nothing" if share == 0.0 else "little"
-    message = f"The model decides the same for {whom}, so its gaps say {says} about how it treats groups."
-    return [ConstantDecisions(message, share, SHARE)]
+    found = "decides the same for everyone, so its gaps say nothing"
+    if share > 0.0:
+        found = f"makes the rarer decision for only {100.0 * share:.2g} % of the rows, so its gaps say little"
+    return [ConstantDecisions(f"The model {found} about how it treats groups.", share, SHARE)]

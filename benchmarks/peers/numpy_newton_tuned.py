@@ -13,7 +13,7 @@ from work import Array, Call, Data, Work
 import surefair as sf
 from surefair import kernels
 from surefair.criteria import surrogate
-from surefair.learners.stochastic_newton import BLOCK, NewtonState, StochasticNewton
+from surefair.learners.stochastic_newton import Block, NewtonState, StochasticNewton
 
 NAME = "NumPy loop of Newton steps, tuned"
 NOTE = "The loop vectorised over 32 rows at a time; warm-up, new coordinates and multipliers are not timed."
@@ -28,10 +28,11 @@ def prepare(work: Work, data: Data) -> tuple[Call, int] | None:
     clf = sf.FairClassifier(work.criterion, n_replicates=work.replicates, random_state=0)
     first = clf.n_warmup
     clf.fit(data.X[:first], data.y[:first], sensitive_features=data.z[:first])
-    rows = 40_000_000 // (work.d + 20) // work.replicates // BLOCK * BLOCK
-    fit, later = clf.model_.trained, slice(first, first + rows)
-    X, y, group = fit.to_learner(data.X[later]), data.y[later].astype(float), data.z[later, None]
+    fit = clf.model_.trained
     learner = InNumPy(fit.learner.settings, fit.learner.form)
+    rows = 40_000_000 // (work.d + 20) // work.replicates // learner.stride * learner.stride
+    later = slice(first, first + rows)
+    X, y, group = fit.to_learner(data.X[later]), data.y[later].astype(float), data.z[later, None]
     object.__setattr__(learner, "V", data.multipliers(first + rows))
     return lambda: learner.step(fit.state, X, y, group=group), rows
 
@@ -41,19 +42,16 @@ class InNumPy(StochasticNewton):
 
     V: Array  # multipliers of all rows, (n, R)
 
-    def _run(self, state: NewtonState, packed: Array, k: int, *_: Any) -> NewtonState:
-        X, y, weight, group = self._unpack(packed)
-        entries = self.form.comparisons.entries(y, group)
+    def _run(self, state: NewtonState, block: Block, *_: Any) -> NewtonState:
+        (X, y, _, k), entries = block
         geometry, moving = self.geometry(state), self._moving(state, copy=True)
-        path = np.empty((len(y) // BLOCK, X.shape[1]))
-        V = self.V[k : k + len(y)]
-        for i, low in enumerate(range(0, len(y), BLOCK)):
-            part = slice(low, low + BLOCK)
+        path = []
+        for low in range(0, block.n, self.stride):
+            part = slice(low, low + self.stride)
             some = [field[part, 0] for field in entries]  # a row of these criteria is in one cell at most
-            moving = self.block(moving, geometry, state.followed, X[part], y[part], some, V[part])
-            path[i] = moving.theta[:, 0]
-        state = self._survey(state, kernels.Weighed(X, y, weight, k), entries)
-        return self._walked(state._replace(**moving._asdict()), path, k, len(y))
+            moving = self.block(moving, geometry, state.followed, X[part], y[part], some, self.V[k:][part])
+            path.append(moving.theta[:, 0])
+        return self._walked(state._replace(**moving._asdict()), np.array(path), k, block.n)
 
     def block(self, moving: Any, geometry: Any, followed: Array, X: Array, y: Array, entries: Any, V: Array) -> Any:
         """Columns after one block of rows."""

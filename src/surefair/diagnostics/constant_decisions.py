@@ -28,7 +28,8 @@ def check(decisions: Sequence[float], labels: Sequence[float]) -> list[Diagnosti
     Examples
     --------
     >>> [one.message for one in check([995.0, 5.0], [700.0, 300.0])]
-    ['The model makes the rarer decision for only 0.5 % of the rows, so its gaps say little about how it treats groups.']
+    ['The model makes the rarer decision for only 0.5 % of the rows, so its gaps say little about how it treats \
+groups.']
     >>> check([995.0, 5.0], [990.0, 10.0])  # a rare outcome
     []
     """

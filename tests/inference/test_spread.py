@@ -92,7 +92,7 @@ def check_spread(stream, settings, constraint_set=None):
 
 @pytest.mark.parametrize(("stream", "settings"), but_first_slow(LEARNT), ids=str)
 def test_bootstrap_spread_is_the_spread_over_repetitions(stream, settings):
-    check_spread(stream, settings | {"n_warmup": 500})
+    check_spread(stream, settings | {"n_warmup": 1_000})
 
 
 @pytest.mark.parametrize(("stream", "settings"), but_first_slow(FIXED), ids=str)

@@ -301,7 +301,7 @@ def test_evaluation_forecasts_come_true():
 def fitted(n, seed, n_replicates=200):
     """Classifier fitted to rows of the synthetic stream."""
     rows = draw_batch(sf.datasets.SyntheticDI(seed=5), 10**6 * (1 + seed), n)
-    clf = sf.FairClassifier(random_state=seed, n_replicates=n_replicates, n_warmup=1000)
+    clf = sf.FairClassifier(random_state=seed, n_replicates=n_replicates)
     return clf.fit(rows.X, rows.y, sensitive_features=rows.group)
 
 

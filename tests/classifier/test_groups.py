@@ -316,9 +316,9 @@ def test_a_fixed_penalty_reduces_the_gaps_of_many_groups(criterion, shape):
     assert gaps[1] < 0.3 * gaps[0]
 
 
-# In the other cases the rows do not show that a gap depends on the model by more than chance.
+# In other cases these rows hardly show that a gap depends on the model by more than chance.
 HELD = [(name, (3,)) for name in CONSTRAINTS if name not in ("false_negative_rate", "false_omission_rate")]
-HELD += [(name, (2, 3)) for name in CONSTRAINTS if name not in ("false_discovery_rate", "false_omission_rate")]
+HELD += [(name, (2, 3)) for name in ("demographic_parity", "equalized_odds", "error_rate", "false_positive_rate")]
 
 
 @pytest.mark.parametrize(("criterion", "shape"), HELD, ids=str)

@@ -81,7 +81,8 @@ def test_under_a_fixed_constraint_the_units_of_the_features_do_not_matter(criter
 @pytest.mark.parametrize("criterion", CONSTRAINTS)
 @pytest.mark.parametrize("scale", [(1e6, 1e-6), (1e-150, 1e150)])
 def test_without_a_ridge_the_units_of_the_features_do_not_matter(criterion, scale):
-    parameters = {"alpha": 0.0, "tolerance": 0.1}
+    ratio = sf.CRITERIA[criterion].form is SoftRatePenalty  # one pass magnifies rounding there, the exact solution not
+    parameters = {"alpha": 0.0, "tolerance": 0.1, "n_warmup": 4_000 if ratio else N_FIRST}
     plain, scaled = fitted(criterion, **parameters), fitted(criterion, X=TRAIN.X * scale, **parameters)
     np.testing.assert_allclose(scaled.coef_ * scale, plain.coef_, rtol=1e-6)
     np.testing.assert_allclose(scaled.coef_replicates_ * scale, plain.coef_replicates_, rtol=1e-5, atol=1e-6)

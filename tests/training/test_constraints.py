@@ -82,7 +82,8 @@ def test_a_group_that_is_too_small_is_not_constrained_and_reported(name):
     with pytest.warns(SmallGroup) as caught:
         clf = fitted(make(4000, small=5), name)
     (one,) = [warning.message for warning in caught if isinstance(warning.message, SmallGroup)]
-    assert one.message.startswith(f"Group 'c' of 'sex' has fewer than {FEW} rows that the criterion looks at")
+    assert one.message.startswith("Group 'c' of 'sex' ")
+    assert f"fewer than {FEW} rows that the criterion looks at" in one.message
     assert "measured, but not constrained" in one.message
     assert one.threshold == FEW
     assert "c" not in constrained(clf)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -274,6 +274,7 @@ class Comparisons:
         return negative if self.kind == kernels.DECISIONS else np.zeros(2), positive - negative
 
 
+@cache
 def longest_by_chance(n_directions: int, p_value: float, n_slopes: int = 1) -> float:
     """Squared length that chance gives a slope with this probability, relative to the average.
 

@@ -25,11 +25,12 @@ def floored_inverse(plain: FloatArray, more: FloatArray) -> FloatArray:
     whole = plain + more
     if not np.isfinite(whole).all():
         return np.full_like(whole, np.nan)
-    if dpotrf(whole - FLOOR * plain)[1] == 0:  # positive definite, so the floor is nowhere reached
-        half = np.triu(dpotri(dpotrf(whole)[0])[0])
-        return np.asarray(half + np.triu(half, 1).T)
-    values, basis = eigh(whole, plain)
-    return np.asarray((basis / np.maximum(values, FLOOR)) @ basis.T)
+    if dpotrf(whole - FLOOR * plain)[1] > 0:  # not positive definite: some directions are below the floor
+        low, basis = eigh(whole, plain, subset_by_value=(-np.inf, FLOOR))
+        side = plain @ basis
+        whole = whole + (side * (FLOOR - low)) @ side.T
+    half = np.triu(dpotri(dpotrf(whole)[0])[0])
+    return np.asarray(half + np.triu(half, 1).T)
 
 
 def lifted(

@@ -430,8 +430,8 @@ class StochasticNewton:
         followed = c.followed(looked_at, rates, slopes * np.sqrt(metric), noise, state.followed[:, 0])
         noise = noise * noise_scale(inverse, plain, self.form.ridge)
         usual = float(np.sum(inverse * plain)) - float(np.diag(inverse) @ self.form.ridge)
-        length, _ = combinations(c, slopes @ inverse @ slopes.T, followed, noise)
-        step = max(1, k // (self.stride * GROWTH)) * self.stride
+        length, _ = self._combinations(slopes, inverse, followed, noise)
+        step = max(1, max(k // GROWTH, D) // self.stride) * self.stride
         return state._replace(
             inverse=inverse.reshape(D, 1, D),
             noise=noise[:, None],
@@ -532,9 +532,17 @@ class StochasticNewton:
         lift, scale = lifted(c, inverse, along, steep, on)
         derivative = scale * tangent if scale > 0.0 else derivative  # what is predicted and what is tracked must agree
         gram = lift @ along.T
-        _, pairs = combinations(c, along @ inverse @ along.T, on, state.noise[:, 0])
+        _, pairs = self._combinations(along, inverse, on, state.noise[:, 0])
         inverted = solved(c, gram, on, self.give, pairs[:, : int(state.rank[0, 0])])
         return kernels.Geometry(inverse, tangent, derivative, along, lift, gram, inverted, self.form.ridge)
+
+    def _combinations(
+        self, slopes: FloatArray, inverse: FloatArray, on: FloatArray, noise: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Combinations of gaps that an equality or a penalty makes small; a tolerance is for single pairs."""
+        if self.settings.tolerance > 0.0 or not on.any():
+            return np.zeros(0), np.zeros((np.count_nonzero(on), 0))
+        return combinations(self.form.comparisons, slopes @ inverse @ slopes.T, on, noise)
 
     def _comparing(self, state: NewtonState) -> kernels.Comparing:
         s = self.settings

@@ -42,6 +42,7 @@ STAGES = (0.8, 0.6, 0.4, 0.2)  # shares of the gap of the free optimum in which 
 WEIGHTS = (0.01, 0.1)  # shares of a penalty in which it goes up
 STEPS = 80  # of Newton's method in each stage, at most
 SETTLED = 20  # steps after which no combination of pairs is released, or the solver could go round in circles
+STILL = 1e-3  # share by which θ or the multipliers move, at most, while the Hessian stays as it is
 RELEASES = 3  # how often a pair may be released in one stage: it circles if the constraint itself makes it unclear
 BETTER = 0.98  # share of the objective below which another optimum is clearly better
 SAME = 1e-2  # distance, relative to the coefficients, of paths that lead to the same optimum
@@ -374,6 +375,7 @@ class Conditions:
         on = np.asarray(push != 0.0, dtype=np.float64)
         released = np.zeros(len(on))
         rank = 0
+        moved = np.inf  # since the Hessian was computed, relative to θ and to the multipliers
         for number in range(STEPS):
             at = self._at(theta)
             tangent = self._tangent(at)
@@ -384,8 +386,10 @@ class Conditions:
                 return theta, push, False
             push = push * on
             slope = self.loss_gradient(theta)
-            plain = self.loss_hessian(theta)
-            inverse = floored_inverse(plain, self._constraint_hessian(at, c.by_rate(push), tangent))
+            if moved > STILL or (before != on).any():
+                plain = self.loss_hessian(theta)
+                inverse = floored_inverse(plain, self._constraint_hessian(at, c.by_rate(push), tangent))
+                moved = 0.0
             lift, _ = lifted(c, inverse, tangent.slopes, tangent.steep, on)
             gram = lift @ tangent.slopes.T
             gap = self._gaps(tangent) - give * push
@@ -413,6 +417,8 @@ class Conditions:
             best = min(best, left)
             if not np.isfinite(share * step).all():
                 return theta, push, False
+            moved += share * size / max(float(np.linalg.norm(theta)), 1e-300)
+            moved += share * float(np.abs(new - push).max()) / max(float(np.abs(new).max()), 1e-300)
             theta = theta + share * step
             push = push + share * (new - push)
         return theta, push, left < NEARLY

@@ -137,7 +137,8 @@ def people():
     def table(n, seed):
         rng = np.random.default_rng(seed)
         sex, region = rng.integers(2, size=n), rng.integers(3, size=n)
-        X = rng.normal(size=(n, 3)) + 0.4 * sex[:, None]
+        X = rng.normal(size=(n, 3))
+        X[:, 0] += 0.8 * sex
         y = X.sum(axis=1) + rng.logistic(size=n) > 0.5
         columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "hired": np.where(y, "yes", "no")}
         groups = {"sex": np.where(sex == 1, "m", "f"), "region": region, "weight": rng.exponential(size=n)}

@@ -19,7 +19,7 @@ ROLES = {"label": "hired", "sensitive": "sex", "features": FEATURES}
 
 
 def classifier(**params):
-    return sf.FairClassifier(**({"n_replicates": 200, "random_state": 3} | params))
+    return sf.FairClassifier(**({"n_replicates": 200, "n_warmup": 200, "random_state": 3} | params))
 
 
 def deadly(function, marker):
@@ -83,8 +83,8 @@ def test_blocks_on_a_joblib_backend_are_bit_identical_to_one_process(backend, n_
 
 def test_workers_of_an_engine_read_a_stream_as_local_ones_do(engine, rows, people):
     X, y, more = rows
-    weight, apart = more["sample_weight"], people(150, 9)
-    D = apart[FEATURES], apart["hired"], apart["sex"]
+    weight, table = more["sample_weight"], people(150, 9)
+    first = table[FEATURES], table["hired"], table["sex"]
 
     def batches():
         for low in (0, 250, 500):
@@ -92,7 +92,7 @@ def test_workers_of_an_engine_read_a_stream_as_local_ones_do(engine, rows, peopl
             yield X[part], y[part], more["sensitive_features"][part], weight[part]
 
     found, here = (
-        fit_replicates_stream(classifier(), batches, constraint_set=D, n_blocks=3, engine=name)
+        fit_replicates_stream(classifier(), batches, warmup=first, n_blocks=3, engine=name)
         for name in (engine, "local")
     )
     assert state_of(found) == state_of(here)
@@ -109,13 +109,13 @@ def test_blocks_of_a_dead_worker_run_again(engine, rows, one, monkeypatch, tmp_p
 # -- Partitions -------------------------------------------------------------------------------------------------------
 
 
-def by_shards(parts, apart, sensitive=("sex",), weight=None):
+def by_shards(parts, first, sensitive=("sex",), weight=None):
     """Fit the same partitions with ``fit_shards``."""
 
     def rows(table):
         return table[FEATURES], table["hired"], table[[*sensitive]], *([] if weight is None else [table[weight]])
 
-    return fit_shards(classifier(), [rows(part) for part in parts], constraint_set=rows(apart))
+    return fit_shards(classifier(), [rows(part) for part in parts], warmup=rows(first))
 
 
 def same(found, expected):
@@ -125,37 +125,37 @@ def same(found, expected):
 
 
 def test_partitions_are_fitted_like_shards(dataset, people):
-    parts, apart = [people(300, seed) for seed in (1, 2, 3)], people(150, 0)
+    parts, first = [people(300, seed) for seed in (1, 2, 3)], people(150, 0)
     clf = classifier()
-    assert fit_partitions(clf, dataset(parts), **ROLES, constraint_set=apart) is clf
-    same(clf, by_shards(parts, apart))
+    assert fit_partitions(clf, dataset(parts), **ROLES, warmup=first) is clf
+    same(clf, by_shards(parts, first))
 
 
 def test_partitions_with_weights_several_groups_and_an_empty_partition(dataset, people):
-    parts, apart = [people(n, seed) for seed, n in enumerate((200, 0, 300), start=1)], people(150, 0)
+    parts, first = [people(n, seed) for seed, n in enumerate((200, 0, 300), start=1)], people(150, 0)
     asked = {"label": "hired", "sensitive": ["sex", "region"], "weights": "weight"}
-    found = fit_partitions(classifier(), dataset(parts), **asked, constraint_set=apart)
-    assert found.n_rows_ == 500
+    found = fit_partitions(classifier(), dataset(parts), **asked, warmup=first)
+    assert found.n_rows_ == 150 + 500
     assert list(found.feature_names_in_) == FEATURES
-    same(found, by_shards(parts, apart, ("sex", "region"), "weight"))
+    same(found, by_shards(parts, first, ("sex", "region"), "weight"))
 
 
 def test_partitions_of_a_dead_worker_run_again(engine, people, request, monkeypatch, tmp_path):
     from_frames = {"dask": "dask_bag", "ray": "ray_dataset", "spark": "spark_frame"}
     datasets = request.config.pluginmanager.get_plugin(str(request.path.parent / "conftest.py"))
-    parts, apart = [people(300, seed) for seed in (1, 2, 3)], people(150, 0)
+    parts, first = [people(300, seed) for seed in (1, 2, 3)], people(150, 0)
     data = getattr(datasets, from_frames[engine])(request.getfixturevalue(engine), parts)
     monkeypatch.setattr(partitions, "_fit_partition", deadly(partitions._fit_partition, tmp_path / "died"))
-    found = fit_partitions(classifier(), data, **ROLES, constraint_set=apart)
+    found = fit_partitions(classifier(), data, **ROLES, warmup=first)
     assert (tmp_path / "died").exists()
-    same(found, by_shards(parts, apart))
+    same(found, by_shards(parts, first))
 
 
 def test_the_error_names_the_first_bad_row(dataset, people):
     parts, clf = [people(300, seed) for seed in (1, 2, 3)], classifier()
     parts[2].loc[[117, 200], "b"] = np.nan
     with pytest.raises(ValueError, match=r"^Partition 2, row 118: no finite number in 'b'\. Fill in") as caught:
-        fit_partitions(clf, dataset(parts), **ROLES, constraint_set=people(150, 0))
+        fit_partitions(clf, dataset(parts), **ROLES, warmup=people(150, 0))
     assert type(caught.value) is ValueError
     assert not hasattr(clf, "classes_")
 

@@ -38,7 +38,7 @@ def test_a_fixed_constraint_refuses_sparse_rows(criterion, step_size, more):
 
 
 def test_a_constraint_set_may_not_be_sparse_either():
-    with pytest.raises(ValueError, match="constraint_set: .* is for dense rows"):
+    with pytest.raises(ValueError, match=r"constraint_set: .* is for dense rows"):
         sf.FairClassifier().fit(X, Y, sensitive_features=Z, constraint_set=(csr_matrix(X), Y, Z))
 
 

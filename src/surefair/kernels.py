@@ -1272,20 +1272,22 @@ def _pull(theta: Any, point: Any, value: Any, gradient: Any, stiff: Any, implici
 
 @compiled
 def newton(
-    rows: Any, entries: Any, objective: Any, comparing: Any, geometry: Any, is_first: bool, stride: int, path: Any,
-    first: int, last: int, state: Any,
+    rows: Any, entries: Any, objective: Any, comparing: Any, geometry: Any, stride: int, path: Any, first: int,
+    last: int, state: Any,
 ) -> None:  # fmt: skip
     """Train the columns first, …, last - 1 on blocks of ``stride`` rows; ``StochasticNewton`` has the specification.
 
     The stride is a multiple of DRAWN. Fill path (blocks, D) with the fit after each block.
 
-    The warm-up rows come first (``is_first``). They are one block, and the problem is solved on them, for each column
-    with its own weights: Newton steps with the Hessian of the fit, until a column has settled or its steps no longer
+    The warm-up rows come first, with a stride of 0. They are one block, and the problem is solved on them, for each
+    column with its own weights: Newton steps with the Hessian of the fit, until a column has settled or its steps no longer
     shrink; one step alone has the right law to first order. The first turn only counts rows, the last one only measures
     values.
     """
     check_codes(objective.loss, objective.law)
     n, D = rows.X.shape
+    is_first = stride == 0
+    stride = n if is_first else stride
     tile = _tile(last - first, TILE)
     for low in range(first, last, tile):
         high = min(low + tile, last)

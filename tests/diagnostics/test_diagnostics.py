@@ -322,9 +322,7 @@ def test_small_constraint_set():
     with pytest.warns(SmallConstraintSet, match=r"group 1 has \d+; with fewer than 30.*Pass a larger") as caught:
         fit(DI, "demographic_parity", 4000, constraint_set=few)
     assert caught[0].filename == __file__
-    clf = sf.FairClassifier(
-        "false_positive_rate", n_warmup=400, random_state=0, loss="squared_error", step_size=PAPER
-    )
+    clf = sf.FairClassifier("false_positive_rate", n_warmup=400, random_state=0, loss="squared_error", step_size=PAPER)
     clf.partial_fit(rows.X[:300], rows.y[:300], sensitive_features=rows.sensitive[:300])
     with pytest.warns(SmallConstraintSet, match="that the criterion looks at, group 1 has"):
         clf.partial_fit(rows.X[300:], rows.y[300:], sensitive_features=rows.sensitive[300:])

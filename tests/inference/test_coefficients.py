@@ -358,7 +358,9 @@ def test_covariances_of_a_learnt_constraint_do_not_depend_on_batches_threads_or_
 def test_covariances_of_merged_shards_are_near_those_of_one_pass(params):
     X, y, z = rows(30_000)
     one = classifier(params, n_warmup=4_000, n_replicates=0).fit(X, y, sensitive_features=z)
-    first, *parts = ((X[part], y[part], z[part]) for part in (slice(4_000), slice(4_000, None, 2), slice(4_001, None, 2)))
+    first, *parts = (
+        (X[part], y[part], z[part]) for part in (slice(4_000), slice(4_000, None, 2), slice(4_001, None, 2))
+    )
     both = fit_shards(classifier(params, n_replicates=0), parts, warmup=first)
     found = [plug_in_covariance(clf.model_.fit) for clf in (one, both)]
     scale = np.sqrt(np.diag(found[0]))

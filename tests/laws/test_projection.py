@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from quadprog import solve_qp
-from scipy.sparse import csr_matrix
 
 import surefair as sf
 from surefair import kernels
@@ -125,15 +124,14 @@ def test_the_faces_of_several_slabs():
 
 
 @pytest.mark.parametrize("copies", [2, 3])
-@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
-def test_groups_with_the_same_rows_are_no_constraint(copies, kind):
+def test_groups_with_the_same_rows_are_no_constraint(copies):
     rng = np.random.default_rng(1)
     order, X, y = rng.permutation(250 * copies), rng.normal(size=(2_000, 2)), rng.integers(2, size=2_000)
     Xc, zc = np.repeat(1.1 * rng.normal(size=(250, 2)), copies, axis=0)[order], np.tile(np.arange(copies), 250)[order]
-    apart = kind(Xc), (Xc[:, 0] > 0.0).astype(int), zc
+    apart = Xc, (Xc[:, 0] > 0.0).astype(int), zc
     fits = (
         sf.FairClassifier(criterion, n_replicates=2, random_state=0).fit(
-            kind(X), y, sensitive_features=rng.integers(copies, size=2_000), constraint_set=apart
+            X, y, sensitive_features=rng.integers(copies, size=2_000), constraint_set=apart
         )
         for criterion in ("demographic_parity", None)
     )

@@ -573,7 +573,8 @@ class StochasticNewton:
         objective = self.settings.objective()
         comparing, geometry = self._comparing(state), self.geometry(state)
         rows = block.rows._replace(X=np.ascontiguousarray(block.rows.X, dtype=self.form.dtype))
-        return rows, kernels.Entries(*block.entries), objective, comparing, geometry, is_first, self.stride, path
+        stride = 0 if is_first else self.stride
+        return rows, kernels.Entries(*block.entries), objective, comparing, geometry, stride, path
 
     def _moving(self, state: NewtonState, copy: bool = False) -> kernels.Columns:
         """Arrays that rows move."""

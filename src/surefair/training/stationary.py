@@ -314,9 +314,9 @@ class Conditions:
         for _ in range(STEPS):
             gradient = self.loss_gradient(theta)
             left = float(np.abs(gradient).max())
-            if left < RESIDUAL:
-                break
             theta = theta + self._short(np.asarray(-np.linalg.solve(self.loss_hessian(theta), gradient)), 2.0)
+            if left < RESIDUAL:  # and one step more, for directions in which the loss is flat
+                break
         J = len(self.comparisons.pairs)
         return Stationary(theta, np.zeros(J), self.value(theta), left < NEARLY)
 
@@ -333,23 +333,27 @@ class Conditions:
     def _tighten(self, theta: FloatArray, levels: Sequence[Level], rival: Path | None = None) -> Path | None:
         """Descend from a start through the levels.
 
-        Returns None as soon as it is clear that the end will be that of a rival, or not clearly better.
+        If the last level is not reached, the end is that of the last level that was. Returns None as soon as it is
+        clear that the end will be that of a rival, or not clearly better.
         """
         push = np.zeros(len(self.comparisons.pairs))
         reached = False
-        value = 0.0
+        value = self.value(theta)
         points = {}
+        end = Stationary(theta, push, value, False)
         for level in levels:
             theta, push, reached = self._newton(theta, push, level, RESIDUAL if level is levels[-1] else LOOSE)
             value = self.value(theta)
             if level.give > 0.0:
                 value += 0.5 / level.give * float(np.sum(self._gaps(self.tangent(theta)) ** 2))
             points[level] = theta
+            if reached:
+                end = Stationary(theta, push, value, level is levels[-1])
             if rival is not None and rival.end.reached and level is not levels[-1]:
                 apart = np.linalg.norm(theta - rival.points[level])
                 if value >= BETTER * rival.end.value or apart < SAME * np.linalg.norm(theta):
                     return None
-        return Path(Stationary(theta, push, value, reached), points)
+        return Path(end, points)
 
     def clear(
         self, tangent: Tangent, inverse: FloatArray, plain: FloatArray, on: FloatArray, before: int = 0,

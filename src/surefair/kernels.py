@@ -1280,9 +1280,9 @@ def newton(
     The stride is a multiple of DRAWN. Fill path (blocks, D) with the fit after each block.
 
     The warm-up rows come first, with a stride of 0. They are one block, and the problem is solved on them, for each
-    column with its own weights: Newton steps with the Hessian of the fit, until a column has settled or its steps no longer
-    shrink; one step alone has the right law to first order. The first turn only counts rows, the last one only measures
-    values.
+    column with its own weights: Newton steps with the Hessian of the fit, until a column has settled or its steps no
+    longer shrink; one step alone has the right law to first order. The first turn only counts rows, the last one only
+    measures values.
     """
     check_codes(objective.loss, objective.law)
     n, D = rows.X.shape

@@ -1,4 +1,4 @@
-"""Sparse rows: with few features they give the results of dense rows; many features are for fits without a constraint."""
+"""Sparse rows: few features give the results of dense rows; many features are for fits without a constraint."""
 
 from __future__ import annotations
 

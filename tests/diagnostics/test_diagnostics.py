@@ -348,8 +348,8 @@ def test_small_group():
 def test_a_label_that_a_group_lacks_is_reported_under_criteria_that_look_at_it():
     rows = DM(seed=0).sample(5000)
     y = np.where(np.asarray(rows.sensitive) == 0, 1, np.asarray(rows.y))
+    clf = sf.FairClassifier("false_positive_rate", random_state=0, n_replicates=2)
     with pytest.warns(SmallGroup, match=r"Group 0 has fewer than 30 rows that the criterion looks at") as caught:
-        clf = sf.FairClassifier("false_positive_rate", random_state=0, n_replicates=2)
         clf.fit(rows.X, y, sensitive_features=rows.sensitive)
     assert len(caught) == 1
     assert not clf.group_counts_["constrained"].any()

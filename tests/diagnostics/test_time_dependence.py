@@ -123,7 +123,7 @@ def test_changes_are_counted_across_batches_checkpoints_and_merges(tmp_path):
     first, *parts = (tuple(column[part] for column in (X, y, group)) for part in
                      (slice(1000), slice(1000, 2500), slice(2500, 4000)))  # fmt: skip
     learnt = fit_shards(sf.FairClassifier(random_state=0, n_replicates=50), parts, warmup=first)
-    # Neighbours in the warm-up rows count once, and the last of these rows is a neighbour of the first row of each shard.
+    # Neighbours in the warm-up rows count once; the last of these rows is a neighbour of the first row of each shard.
     assert learnt.model_.runs.pairs.tolist() == [3999, 3999]
     changes = np.count_nonzero(np.diff(y[:2500])) + np.count_nonzero(np.diff(np.r_[y[999], y[2500:]]))
     assert learnt.model_.runs.changes[0] == changes

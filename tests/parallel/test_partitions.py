@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from fits import APART, FORMS, N, PAPER, SOME, classifier, on, sample, state_of
+from fits import APART, FORMS, PAPER, SOME, N, classifier, on, sample, state_of
 from scipy.sparse import csr_matrix
 
 import surefair as sf

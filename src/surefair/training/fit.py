@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_matrix
-from threadpoolctl import threadpool_limits
 
 from surefair import kernels
 from surefair.criteria import Comparisons, Form, Slabs
@@ -336,10 +335,9 @@ def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun]:
     if is_sparse(rows.X):
         rows = replace(rows, X=rows.X.toarray())
     X = with_ones(rows.X, problem.fit_intercept)
-    with threadpool_limits(1, "blas"):  # bits depend on the number of threads, and small matrices gain nothing
-        begun = warm_up(task_of(problem, rows), X, rows.y, rows.group, rows.weight, problem.multipliers)
-        learner: Any = begun.learner
-        state = learner.init(1 + problem.n_replicates)
+    begun = warm_up(task_of(problem, rows), X, rows.y, rows.group, rows.weight, problem.multipliers)
+    learner: Any = begun.learner
+    state = learner.init(1 + problem.n_replicates)
     fit = Fit(problem, rows, begun.W, learner, state, False, weight=float(rows.weight.sum()))
     return fit, Begun(begun.reached, *begun.gaps, begun.carriers)
 

@@ -28,12 +28,6 @@ from surefair.training.stationary import Conditions, Stationary
 WIDTH = 0.75
 """Width of the slope of a decision, relative to the spread of the scores, unless ``sharpness`` says otherwise."""
 
-UNSEEN = 1e-3
-"""Second moment, in the learner's coordinates, of a direction that the warm-up rows do not show."""
-
-LEAST = 0.1
-"""Least ridge along such a direction: the loss does not hold θ there, and the spread of the scores would drift."""
-
 
 class Task(NamedTuple):
     """A problem whose constraint is learnt from the stream."""
@@ -100,8 +94,7 @@ def warm_up(
     """Choose coordinates from the warm-up rows X (n, D), with the column of ones if there is one, and solve on them."""
     W, units = coordinates(X, weight, task.fit_intercept)
     moved = X @ W
-    unseen = weight @ moved**2 < UNSEEN * weight.sum()
-    ridge = np.where(unseen, np.maximum(task.alpha * units, LEAST), task.alpha * units)
+    ridge = task.alpha * units
     conditions = task.conditions(W, ridge, moved, y, group, weight)
     begin = task.solve(conditions)
     free_theta = conditions.free().theta

@@ -178,7 +178,7 @@ def test_the_sentence_names_the_pair_that_most_clearly_differs():
 def test_a_model_that_decides_the_same_for_everyone_has_no_verdict():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
-        {"x": rng.normal(size=2000), "high": rng.integers(0, 2, 2000), "sex": rng.integers(0, 3, 2000)}
+        {"x": rng.normal(size=2000), "high": (rng.random(2000) < 0.05).astype(int), "sex": rng.integers(0, 3, 2000)}
     )
     found = sf.audit(
         table.assign(x=table["x"] + table["sex"]), label="high", sensitive="sex", margin=0.5, n_replicates=40

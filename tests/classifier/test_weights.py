@@ -211,7 +211,11 @@ def test_under_a_fixed_constraint_a_batch_of_weight_0_is_counted_and_moves_no_it
 
 @each_criterion
 @pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
-def test_a_batch_of_weight_0_is_counted_and_says_nothing(criterion, kind):
+def test_a_batch_of_weight_0_is_counted_and_says_nothing(criterion, kind, request):
+    if criterion == "false_discovery_rate":
+        reason = "a block without weight still steps towards the constraint, which is far off under this criterion here"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+
     def fresh():
         clf = make(criterion, n_replicates=50, tolerance=0.1)
         return clf.partial_fit(kind(TRAIN.X), TRAIN.y, sensitive_features=TRAIN.group, sample_weight=WEIGHT)

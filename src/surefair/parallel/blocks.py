@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from surefair import engines, kernels
 from surefair.classifier import FairClassifier, begin, fit_by, take_over
@@ -68,7 +69,7 @@ def fit_replicates(
     """
 
     def learn(fit: Fit, rows: Rows, n_threads: int, last: bool) -> Fit:
-        return fit.join(_in_blocks(partial(_block, fit, rows), fit, clf.n_jobs, n_blocks, engine))
+        return fit.join(_in_blocks(partial(_block, fit, rows, _blas_threads()), fit, clf.n_jobs, n_blocks, engine))
 
     return fit_by(clf, learn, X, y, sensitive_features, constraint_set, sample_weight)
 
@@ -113,11 +114,13 @@ def fit_replicates_stream(
     """
     begun = begin(clf, warmup)
     fit = begun.model_.trained
-    found = _in_blocks(partial(_stream_block, begun, batches), fit, clf.n_jobs, n_blocks, engine)
+    found = _in_blocks(partial(_stream_block, begun, batches, _blas_threads()), fit, clf.n_jobs, n_blocks, engine)
     rows = {int(state.k) for _, (state, _) in found}
     if len(rows) > 1:
         raise ValueError(f"batches must give the same rows in every worker; received {sorted(rows)} rows.")
-    model = replace(found[0][0], fit=fit.join([block for _, block in found]))
+    model = found[0][0]
+    fit = fit if model.groups is None else fit.regrouped(model.groups)
+    model = replace(model, fit=fit.join([block for _, block in found]))
     issue([one for one in model.diagnostics if one not in begun.model_.diagnostics])
     return take_over(clf, model, begun.library_)
 
@@ -134,17 +137,24 @@ def _in_blocks(
         return list(run(work, spans))
 
 
-def _block(fit: Fit, rows: Rows, columns: Span) -> tuple[Any, float]:
+def _blas_threads() -> int:
+    """Threads of linear algebra in this process; its rounding depends on them, so workers use as many."""
+    return max((info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"), default=1)
+
+
+def _block(fit: Fit, rows: Rows, blas_threads: int, columns: Span) -> tuple[Any, float]:
     """Carry some columns through rows."""
-    return replace(fit, columns=columns).learn(rows, 1).block()
+    with threadpool_limits(blas_threads, "blas"):
+        return replace(fit, columns=columns).learn(rows, 1).block()
 
 
 def _stream_block(
-    begun: FairClassifier, batches: Callable[[], Iterable[Any]], columns: Span
+    begun: FairClassifier, batches: Callable[[], Iterable[Any]], blas_threads: int, columns: Span
 ) -> tuple[Model, tuple[Any, float]]:
     """Carry some columns through a stream; returns the model without its fit, and the columns."""
     clf = copy(begun)
     clf.model_ = replace(clf.model_, fit=replace(clf.model_.trained, columns=columns))
-    for batch in batches():
-        clf.model_ = clf.model_.take(code_batch(clf, batch))
+    with threadpool_limits(blas_threads, "blas"):
+        for batch in batches():
+            clf.model_ = clf.model_.take(code_batch(clf, batch))
     return replace(clf.model_, fit=None), clf.model_.trained.block()

@@ -62,7 +62,7 @@ def check_first_rows(fit: Fit, begun: Begun) -> list[Diagnostic]:
     """Check the warm-up rows of a fit whose constraint is learnt from all rows."""
     rows = fit.first
     found = stopped_early.check(begun.reached)
-    if fit.problem.criterion is not None and rows.names.groups is not None:
+    if fit.problem.criterion is not None and rows.names.groups is not None and begun.reached:
         found += ineffective_constraint.check(begun.free, begun.held, begun.error, fit.problem.tolerance)
         names = rows.names.features or [f"x{j + 1}" for j in range(rows.X.shape[1])]
         found += rare_column.check(begun.carriers, names, rows.n)

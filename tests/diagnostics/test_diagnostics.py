@@ -81,6 +81,7 @@ CLEAN = {
     "two rates": (DM, "equalized_odds", "log_loss", 6000),
     "free": (DM, None, "log_loss", 5000),
 }
+VACUOUS = ("false negatives, squared error", "two rates")  # the scores of positive rows do not depend on the group
 
 
 @pytest.mark.slow
@@ -88,11 +89,14 @@ CLEAN = {
 def test_clean_data_have_hardly_any_diagnostics(fixed):
     alarms, n = Counter(), 0
     for name, (data, criterion, loss, rows) in CLEAN.items():
+        if name in VACUOUS and not fixed:
+            continue  # there ChanceConstraint is right
+        tolerance = 0.1 if name == "false positives" and not fixed else 0.0  # equal rates would mean equal decisions
         for seed in range(20):
 
-            def everything(data=data, criterion=criterion, loss=loss, rows=rows, seed=seed):
+            def everything(data=data, criterion=criterion, loss=loss, rows=rows, seed=seed, tolerance=tolerance):
                 given = rows_of(data, 1000, 777 + seed) if fixed else None
-                clf = fit(data, criterion, rows, seed, loss=loss, constraint_set=given)
+                clf = fit(data, criterion, rows, seed, loss=loss, tolerance=tolerance, constraint_set=given)
                 clf.coef_interval()
                 for source in ("total", "training", "retraining", "evaluation"):
                     ask(clf, data, 2000, 10_000 + seed, source=source)

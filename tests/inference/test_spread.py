@@ -74,12 +74,12 @@ def but_first_slow(cases):
     return [cases[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in cases[1:])]
 
 
-def check_spread(stream, settings, constraint_set=None):
+def check_spread(stream, settings, n_rows=ROWS, constraint_set=None):
     """Compare the spread of the replicates with that of repeated fits."""
     test = draw_batch(stream, 1_000, 4_000)
     fits, spreads = [], []
     for repetition in range(REPETITIONS):
-        rows = draw_batch(stream, 10_000 + repetition * ROWS, ROWS)
+        rows = draw_batch(stream, 10_000 + repetition * n_rows, n_rows)
         clf = sf.FairClassifier(n_replicates=REPLICATES, random_state=repetition, **settings)
         clf.fit(rows.X, rows.y, sensitive_features=rows.group, constraint_set=constraint_set)
         found = values(clf, settings["criterion"], test)
@@ -91,11 +91,13 @@ def check_spread(stream, settings, constraint_set=None):
 
 
 @pytest.mark.parametrize(("stream", "settings"), but_first_slow(LEARNT), ids=str)
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")  # among many fits a few raise one
 def test_bootstrap_spread_is_the_spread_over_repetitions(stream, settings):
-    check_spread(stream, settings | {"n_warmup": 1_000})
+    # With fewer warm-up rows some fits begin at the wrong one of two optima, which are almost equally good.
+    check_spread(stream, settings | {"n_warmup": 2_000}, n_rows=4_000)
 
 
 @pytest.mark.parametrize(("stream", "settings"), but_first_slow(FIXED), ids=str)
 def test_bootstrap_spread_under_a_fixed_constraint_is_the_spread_over_repetitions(stream, settings):
     apart = draw_batch(stream, 0, 1_000)
-    check_spread(stream, settings, (apart.X, apart.y, apart.group))
+    check_spread(stream, settings, constraint_set=(apart.X, apart.y, apart.group))

@@ -40,7 +40,7 @@ from surefair.diagnostics import dependent_rows
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
 from surefair.names import one_of
-from surefair.parallel.shards import merge_models, pack_models, receive
+from surefair.parallel.shards import blas_threads, merge_models, pack_models, receive
 from surefair.rows import Groups, Names, Rows
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.tables.bad_rows import BadRows
@@ -395,7 +395,9 @@ class Running:
         self.intake = self.intake.elsewhere(0, self.source.place)
         packed = pack_models(self.models)
         known = np.unique(side[chosen])
-        return Plan(self.settings, self.intake, self.read, CHUNK, held_out, table.num_rows, known, packed)
+        return Plan(
+            self.settings, self.intake, self.read, CHUNK, held_out, table.num_rows, known, packed, blas_threads()
+        )
 
     def _save(self, folder: Folder) -> None:
         checkpoints.write(folder, self.chunks, self.intake.read, *self._pack())

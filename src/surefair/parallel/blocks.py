@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from surefair import engines, kernels
 from surefair.classifier import FairClassifier, begin, fit_by, take_over
 from surefair.diagnostics import issue
 from surefair.parallel.batches import code_batch
+from surefair.parallel.shards import blas_threads
 from surefair.rows import Rows
 from surefair.training.fit import Fit
 from surefair.training.model import Model
@@ -69,7 +70,7 @@ def fit_replicates(
     """
 
     def learn(fit: Fit, rows: Rows, n_threads: int, last: bool) -> Fit:
-        return fit.join(_in_blocks(partial(_block, fit, rows, _blas_threads()), fit, clf.n_jobs, n_blocks, engine))
+        return fit.join(_in_blocks(partial(_block, fit, rows, blas_threads()), fit, clf.n_jobs, n_blocks, engine))
 
     return fit_by(clf, learn, X, y, sensitive_features, constraint_set, sample_weight)
 
@@ -114,7 +115,7 @@ def fit_replicates_stream(
     """
     begun = begin(clf, warmup)
     fit = begun.model_.trained
-    found = _in_blocks(partial(_stream_block, begun, batches, _blas_threads()), fit, clf.n_jobs, n_blocks, engine)
+    found = _in_blocks(partial(_stream_block, begun, batches, blas_threads()), fit, clf.n_jobs, n_blocks, engine)
     rows = {int(state.k) for _, (state, _) in found}
     if len(rows) > 1:
         raise ValueError(f"batches must give the same rows in every worker; received {sorted(rows)} rows.")
@@ -137,24 +138,19 @@ def _in_blocks(
         return list(run(work, spans))
 
 
-def _blas_threads() -> int:
-    """Threads of linear algebra in this process; its rounding depends on them, so workers use as many."""
-    return max((info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"), default=1)
-
-
-def _block(fit: Fit, rows: Rows, blas_threads: int, columns: Span) -> tuple[Any, float]:
+def _block(fit: Fit, rows: Rows, n_blas: int, columns: Span) -> tuple[Any, float]:
     """Carry some columns through rows."""
-    with threadpool_limits(blas_threads, "blas"):
+    with threadpool_limits(n_blas, "blas"):
         return replace(fit, columns=columns).learn(rows, 1).block()
 
 
 def _stream_block(
-    begun: FairClassifier, batches: Callable[[], Iterable[Any]], blas_threads: int, columns: Span
+    begun: FairClassifier, batches: Callable[[], Iterable[Any]], n_blas: int, columns: Span
 ) -> tuple[Model, tuple[Any, float]]:
     """Carry some columns through a stream; returns the model without its fit, and the columns."""
     clf = copy(begun)
     clf.model_ = replace(clf.model_, fit=replace(clf.model_.trained, columns=columns))
-    with threadpool_limits(blas_threads, "blas"):
+    with threadpool_limits(n_blas, "blas"):
         for batch in batches():
             clf.model_ = clf.model_.take(code_batch(clf, batch))
     return replace(clf.model_, fit=None), clf.model_.trained.block()

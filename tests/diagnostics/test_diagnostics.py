@@ -82,8 +82,8 @@ CLEAN = {
     "free": (DM, None, "log_loss", 5000),
 }
 UNCLEAN = ("false positives", "false negatives, squared error", "two rates")
-"""Problems that are not clean if the constraint is learnt. The scores of positive rows do not depend on the group, which
-ChanceConstraint says; equal false-positive rates mean hardly any positive decision, which SmallEvaluationSet says."""
+"""Problems that are not clean if the constraint is learnt. The scores of positive rows do not depend on the group, as
+ChanceConstraint says; equal false-positive rates mean hardly any positive decision, as SmallEvaluationSet says."""
 
 
 @pytest.mark.slow

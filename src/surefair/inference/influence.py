@@ -95,7 +95,8 @@ def _holding(push: FloatArray, tolerance: float, on: FloatArray, pairs: FloatArr
     """
     if tolerance > 0.0:
         return np.asarray(np.eye(len(push))[(on > 0.0) & (push != 0.0)])
-    return np.asarray(pairs.T @ np.eye(len(push))[on > 0.0])
+    basis = np.linalg.qr(pairs)[0] if pairs.shape[1] else pairs  # orthonormal, so that 1 / (2 R₂) keeps its scale
+    return np.asarray(basis.T @ np.eye(len(push))[on > 0.0])
 
 
 def gaps_of_cells(c: Comparisons, mean: FloatArray, shares: FloatArray) -> FloatArray:

@@ -298,8 +298,9 @@ class Conditions:
         others = []
         for share in SHARES:
             start = free.theta - np.quantile(score, 1.0 - share) * self.ones
-            levels = [level for level in first.points if level.give > 0.0 or level.tolerance < self._largest_gap(start)]
-            path = self._tighten(start, levels or [*first.points][-1:], None if whole else first)
+            levels = [level for level in first.points if 0.0 < level.tolerance < self._largest_gap(start)]
+            last = [*first.points][-1]  # a weak penalty would lead back to the free optimum
+            path = self._tighten(start, [*levels, last] if last not in levels else levels, None if whole else first)
             others += [] if path is None else [path.end]
         others.sort(key=lambda end: (not end.reached, end.value))
         better = [

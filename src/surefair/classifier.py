@@ -85,8 +85,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The largest gap allowed between any two groups; for "decisions" a gap of decisions, such as 0.05 for five
         percentage points.
     penalty : float or None, default=None
-        R₂: the weight of a penalty on the squared gaps, which takes the place of the constraint. Intervals of such
-        fits are not yet tested for coverage, and some are known to be too narrow; prefer ``tolerance``.
+        R₂: the weight of a penalty on the squared gaps, which takes the place of the constraint.
     alpha : float, default=1e-4
         κ of the ridge term κ‖θ‖²/2, in units of the features and without the intercept.
     step_size : "auto" or PolynomialDecay, default="auto"

@@ -61,6 +61,7 @@ LEARNT = [
     (sf.datasets.SyntheticDI(seed=5), {"criterion": "demographic_parity", "loss": "squared_error"}),
     (sf.datasets.SyntheticDI(seed=5), {"criterion": "demographic_parity", "tolerance": 0.1}),
     (sf.datasets.SyntheticDI(seed=5), {"criterion": "demographic_parity", "surrogate": "scores"}),
+    (sf.datasets.SyntheticDI(seed=5), {"criterion": "demographic_parity", "penalty": 20.0}),
     (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_positive_rate", "tolerance": 0.1}),
     (sf.datasets.SyntheticDM(seed=5), {"criterion": "false_positive_rate", "penalty": 2.0}),
     (sf.datasets.SyntheticDM(seed=5), {"criterion": "equalized_odds", "penalty": 2.0}),

@@ -180,6 +180,7 @@ LEARNT = {
     "equality": {"tolerance": 0.0},
     "tolerance": {"tolerance": 0.1},
     "scores": {"surrogate": "scores"},
+    "penalty": {"penalty": 5.0},
     "free": {"criterion": None, "loss": "squared_error"},
 }
 

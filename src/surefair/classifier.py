@@ -56,7 +56,7 @@ from surefair.rows import (
     with_intersection,
 )
 from surefair.storage.archive import Place, read_archive, write_archive
-from surefair.training.fit import Fit, Learn, check_plain, check_unconstrained, is_wide
+from surefair.training.fit import Fit, Learn, check_plain, check_wide, is_wide
 from surefair.training.model import Model, Problem
 
 DTYPES = ["float64", "float32"]
@@ -193,8 +193,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), data frame or sparse matrix
-            Sparse rows with more than 1,000 features need ``criterion=None``; the work then does not grow with the
-            number of features, and the first rows are set apart to scale them, as a constraint set is.
+            Sparse rows with more than 1,000 features are learnt in small steps, and the work for a row grows with its
+            non-zero features only. At most a fifth of them are warm-up rows, which scale the features; with
+            ``criterion=None`` these are not trained on.
         y : array-like of shape (n_rows,)
             Labels, two values of any type.
         sensitive_features : array-like of shape (n_rows,), data frame or dict of columns
@@ -659,7 +660,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if constraint_set is not None or self.step_size != "auto":
             check_plain(values, self.dtype)
         elif is_wide(values):
-            check_unconstrained(problem_of(self, seed=0), values)
+            check_wide(problem_of(self, seed=0), values)
         if sensitive_features is None and constraint_set is None and self.criterion is not None:
             raise ValueError(
                 f"criterion={self.criterion!r} compares groups, and sensitive_features is missing. Pass the group of "

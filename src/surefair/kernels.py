@@ -18,6 +18,7 @@ Sections, in this order:
     Dual averaging  the learner under slabs: dense rows, then sparse rows
     Penalised SGD   the learner with a penalty
     Newton          the learner of a constraint from the stream
+    Primal-dual     the learner of a constraint from a stream of sparse rows
     Trace           sums of squares of rows, for covariances
     Counts          positive decisions of many models
     Threads         columns shared among threads
@@ -74,6 +75,10 @@ SETTLED = 1e-9  # change of the scores at which a column has settled on the warm
 ROUNDS = 30  # Newton steps on the warm-up rows, at most
 DIAGONAL = 2.0  # how much larger a leverage may be than the diagonal of the inverse Hessian says
 SHRINK = 0.7  # a column whose step is longer than this share of the one before does not take it
+STRIDE_ALONG = 0.1  # longest step along the slopes of the gaps: root of twice what it adds to the loss
+FAR_OUT = 3.0  # scores count up to so many times their spread where they change it
+BELIEVED = 3.0  # a tangent to a decision is believed so many widths of the decision from its point
+NEAR_BY = 0.25  # most that the constraint moves the score of a row, in widths of a decision
 
 
 # -- Arguments --------------------------------------------------------------------------------------------------------
@@ -220,6 +225,36 @@ class Near(NamedTuple):
     score: Any  # (BLOCK, T)
     gain: Any  # (2 BLOCK, T)
     block: Any  # (BLOCK, D), four rows
+
+
+class Counting(NamedTuple):
+    """How much sparse rows count, and what they leave for the survey."""
+
+    recent: Any  # (n,), relative weights times a number that grows, so that later rows count more
+    steady: Any  # (n,), relative weights times the row number
+    gain: Any  # (n,), relative weights times the gain of the gradient along the slopes of the gaps
+    n_before: int  # rows of the stream before the first iterate that the average includes
+    solves: bool  # whether multipliers move
+    scores: Any  # (n,), to fill: scores of the rows under the average of the fit
+
+
+class Reduced(NamedTuple):
+    """Directions along which sparse fits take Newton steps, and what these steps share."""
+
+    basis: Any  # (D, r), orthonormal
+    geometry: Geometry  # in these r coordinates
+    most: float  # largest multiplier
+
+
+class Divided(NamedTuple):
+    """What the fit and its replicates have on sparse rows beside w and U; see ``PrimalDualState``."""
+
+    scalars: Any  # (9, columns)
+    along: Any  # (4r, columns)
+    push: Any  # (J, columns)
+    pull: Any  # (C, columns)
+    value: Any  # (C, columns)
+    counts: Any  # (C, columns)
 
 
 class Record(NamedTuple):
@@ -1848,6 +1883,288 @@ def _curl(kind: int, sign: float, u: float, scale: float) -> float:
     if kind == HINGE:
         return 0.9375 * sign * sign * scale * top * top
     return -3.28125 * sign * scale * scale * u * top * (5.0 - 9.0 * u * u)
+
+
+# -- Primal-dual ------------------------------------------------------------------------------------------------------
+
+# Rows of the scalars of each column: a, A, the weight n, the mean squares s² and s̄² of the scores under iterate and
+# average, the drift d, and what stays the same within a block: 1 / (width · s), 1 / (width · s̄), d / s².
+_WEIGHT, _SQUARE, _MEAN_SQUARE, _DRIFT, _SCALE, _MEAN_SCALE, _TURN = range(2, 9)
+
+
+@compiled
+def primal_dual_sparse(
+    batch: SparseBatch, counting: Counting, entries: Entries, objective: Objective, comparing: Comparing,
+    reduced: Reduced, first: int, last: int, pair: tuple[Any, Any], state: Divided,
+) -> None:  # fmt: skip
+    """Train the columns first, …, last - 1 on sparse rows; ``PrimalDual`` has the specification. The pair is w and U.
+
+    A row only touches the features in which it is not zero, and numbers that belong to cells, pairs and directions.
+    """
+    check_codes(objective.loss, objective.law)
+    law = objective.law
+    width = _tile(last - first, TILE)
+    for low in range(first, last, width):
+        high = min(low + width, last)
+        held, added, rows, words = _divided_room(reduced, objective, comparing, high - low)
+        for part in range(len(held)):
+            _copy(state[part][:, low:high], held[part])
+        w_ = pair[0][:, low:high]
+        U_ = pair[1][:, low:high]
+        product, score, slope, move, v, gain = rows[0], rows[2], rows[4], rows[5], rows[6], rows[7:9]
+        z = np.empty(reduced.basis.shape[1])
+        for i in range(len(batch.y)):
+            where = batch.features[batch.starts[i] : batch.starts[i + 1]]
+            x = batch.values[batch.starts[i] : batch.starts[i + 1]]
+            for f in range(len(z)):
+                z[f] = 0.0
+                for j in range(len(x)):
+                    z[f] += reduced.basis[where[j], f] * x[j]
+            if i % DRAWN == 0:
+                draw_words(law, objective.seed, batch.first_row + i, low, words)
+            draw_moves(law, 1.0, 0.0, words, i % DRAWN, low == 0, v)
+            step = batch.eta[i] / (1.0 + 2.0 * batch.eta[i] * batch.stiff[i])
+            for b in range(len(v)):
+                move[b] = step * v[b]
+            _scores_sparse(where, x, w_, product)
+            _scores_sparse(where, x, U_, rows[1])
+            count = 1.0 * (batch.first_row + i + 1 - counting.n_before)
+            _score_divided(held, z, count, rows)
+            _derivatives(objective.loss, batch.y[i], score, slope)
+            if low == 0:
+                counting.scores[i] = rows[3, 0]
+            _compare(i, _dot(x, x), counting.recent[i], entries, comparing, held, rows)
+            _move_divided(held, z, objective.alpha, counting.gain[i], count, rows)
+            for b in range(high - low):
+                if abs(held.scalars[0, b]) < 1e-3:
+                    _fold_divided(w_, U_, held, b, gain)
+            _add_sparse(where, x, gain[0], gain[1], w_, U_)
+            if (batch.first_row + i + 1) % DRAWN == 0:
+                if counting.solves:
+                    _step_along(comparing, reduced, held, added)
+                _refresh(comparing, held)
+        for part in range(len(held)):
+            _copy(held[part], state[part][:, low:high])
+
+
+@compiled
+def _divided_room(reduced: Any, objective: Any, comparing: Any, n_columns: int) -> Any:
+    """Room for one tile of columns: its state, what a block adds to it, what belongs to one row, and random bits."""
+    like = np.empty(0)
+    r = reduced.basis.shape[1]
+    J = comparing.pairs.shape[1]
+    C = len(comparing.owner)
+    T = -(-n_columns // 8) * 8
+    held = Divided(
+        _room(like, 9, T), _room(like, 4 * r, T), _room(like, J, T), _room(like, C, T), _room(like, C, T),
+        _room(like, C, T),
+    )  # fmt: skip
+    for b in range(T):
+        held.scalars[0, b] = 1.0
+    none = _room(like, 0, T)
+    added = Added(
+        _room(like, r, T), none, none, _room(like, 8, T), _room(like, C, T), _room(like, comparing.n_rates, T),
+        _room(like, J, T), _room(like, r, T), none, none,
+    )  # fmt: skip
+    return held, added, _room(like, 12, T), _words(objective.law, T)
+
+
+@inlined
+def _score_divided(held: Any, z: Any, count: float, rows: Any) -> None:
+    """Compute the score of a row under the iterate, and under the average of the iterates, this one with weight count.
+
+    Rows 0 and 1 have its products with w and U; rows 2 and 3 get the scores.
+    """
+    a, A = held.scalars[0], held.scalars[1]
+    product, summed, score, mean = rows[0], rows[1], rows[2], rows[3]
+    share = 2.0 / (count * (count + 1.0))
+    r = len(z)
+    for b in range(len(score)):
+        score[b] = a[b] * product[b]
+        mean[b] = A[b] * product[b] + summed[b]
+    for f in range(r):
+        for b in range(len(score)):
+            score[b] += z[f] * held.along[f, b]
+            mean[b] += z[f] * held.along[2 * r + f, b]
+    for b in range(len(score)):
+        mean[b] = (mean[b] + count * score[b]) * share
+
+
+@compiled
+def _compare(i: int, length: float, recent: float, entries: Any, comparing: Any, held: Any, rows: Any) -> None:
+    """Add row i to its cells and to the other means, and the slope of the constraint to that of the loss."""
+    score, mean, slope, move, v = rows[2], rows[3], rows[4], rows[5], rows[6]
+    value, bend, push = rows[9], rows[10], rows[11]
+    s = held.scalars
+    T = len(score)
+    decides = comparing.kind == DECISIONS
+    for b in range(T):
+        push[b] = 0.0
+    for e in range(entries.cell.shape[1]):
+        c = entries.cell[i, e]
+        if c < 0:
+            continue
+        constant, sign = entries.constant[i, e], entries.sign[i, e]
+        _surrogate(comparing.kind, constant, sign, mean, s[_MEAN_SCALE], value, bend)
+        for b in range(T):
+            scale = s[_MEAN_SCALE, b]
+            steep = _steep(comparing.kind, sign, mean[b] * scale, scale, bend[b])
+            off = _clip((score[b] - mean[b]) * scale, BELIEVED)
+            value[b] += steep * (off / scale) if scale > 0.0 else 0.0
+        for b in range(T):
+            weight = recent * v[b]
+            held.counts[c, b] += weight
+            change = weight * (value[b] - held.value[c, b])
+            held.value[c, b] += change / held.counts[c, b] if held.counts[c, b] > 0.0 else 0.0
+        _surrogate(comparing.kind, constant, sign, score, s[_SCALE], value, bend)
+        for b in range(T):
+            push[b] += held.pull[c, b] * bend[b]
+    for b in range(T):
+        over = abs(push[b] * move[b]) * length * s[_SCALE, b] / NEAR_BY
+        push[b] = push[b] / over if over > 1.0 else push[b]
+        far = FAR_OUT / (comparing.width * s[_SCALE, b]) if s[_SCALE, b] > 0.0 else 0.0
+        slope[b] += push[b] - (s[_TURN, b] * _clip(score[b], far) if decides else 0.0)
+    for b in range(T):
+        weight = recent * v[b]
+        s[_WEIGHT, b] += weight
+        share = weight / s[_WEIGHT, b] if s[_WEIGHT, b] > 0.0 else 0.0
+        s[_SQUARE, b] += share * (score[b] * score[b] - s[_SQUARE, b])
+        s[_MEAN_SQUARE, b] += share * (mean[b] * mean[b] - s[_MEAN_SQUARE, b])
+        s[_DRIFT, b] += share * (push[b] * score[b] - s[_DRIFT, b])
+
+
+@inlined
+def _clip(number: float, most: float) -> float:
+    """Bring a number within ±most."""
+    number = number if number < most else most
+    return number if number > -most else -most
+
+
+@inlined
+def _move_divided(held: Any, z: Any, alpha: float, weight: float, count: float, rows: Any) -> None:
+    """Add the iterate to the sums, and move it across the directions; fill rows 7 and 8 with what w and U gain."""
+    a, A = held.scalars[0], held.scalars[1]
+    slope, move, v, gain, weighted, before = rows[4], rows[5], rows[6], rows[7], rows[8], rows[9]
+    r = len(z)
+    T = len(slope)
+    for b in range(T):
+        before[b] = a[b]
+        A[b] += count * a[b]
+        a[b] -= move[b] * alpha * a[b]
+        gain[b] = -slope[b] * move[b] / a[b]
+        weighted[b] = -(A[b] * gain[b])
+    for f in range(r):
+        beta, t, total, gradient = held.along[f], held.along[r + f], held.along[2 * r + f], held.along[3 * r + f]
+        for b in range(T):
+            total[b] += count * beta[b]
+            across = slope[b] * z[f] + alpha * before[b] * t[b]
+            gradient[b] -= weight * v[b] * (across + alpha * beta[b])
+            beta[b] += move[b] * across
+            t[b] += gain[b] * z[f]
+
+
+@compiled
+def _fold_divided(w: Any, U: Any, held: Any, b: int, gain: Any) -> None:
+    """Rewrite the same iterate and sum of column b with a = 1 and A = 0."""
+    a, A = held.scalars[0, b], held.scalars[1, b]
+    for j in range(len(w)):
+        U[j, b] += A * w[j, b]
+        w[j, b] *= a
+    r = len(held.along) // 4
+    for f in range(r):
+        held.along[r + f, b] *= a
+    held.scalars[0, b] = 1.0
+    held.scalars[1, b] = 0.0
+    gain[0, b] *= a
+    gain[1, b] = 0.0
+
+
+@compiled
+def _step_along(comparing: Any, reduced: Any, held: Any, added: Any) -> None:
+    """Take a Newton step along the directions, which brings gaps within the tolerance; clear the gradient."""
+    geometry = reduced.geometry
+    r = len(added.gradient)
+    T = held.push.shape[1]
+    _copy(held.along[3 * r :], added.gradient)
+    _clear(held.along[3 * r :])
+    _find_push(comparing, geometry, Columns(added.gradient, held.push, held.value, held.counts, held.counts), added)
+    share = added.row[5]
+    for b in range(T):
+        share[b] = 0.0
+    _clear(added.step)
+    for f in range(r):
+        for g in range(r):
+            for b in range(T):
+                added.step[f, b] += geometry.inverse[f, g] * added.gradient[g, b]
+        for b in range(T):
+            share[b] += added.step[f, b] * added.gradient[f, b]
+    for b in range(T):
+        length = np.sqrt(max(share[b], 0.0))
+        share[b] = STRIDE_ALONG / length if length > STRIDE_ALONG else 1.0
+    for f in range(r):
+        for b in range(T):
+            added.step[f, b] *= share[b]
+            held.along[f, b] += added.step[f, b]
+    for p in range(len(held.push)):
+        for b in range(T):
+            held.push[p, b] = _clip(held.push[p, b] + share[b] * added.new[p, b], reduced.most)
+    for c in range(len(held.value)):
+        for f in range(r):
+            for b in range(T):
+                held.value[c, b] += geometry.steep[c, f] * added.step[f, b]
+
+
+@compiled
+def _refresh(comparing: Any, held: Any) -> None:
+    """Compute what stays the same within a block: the pull of the constraint, and the scales of scores."""
+    s = held.scalars
+    T = held.push.shape[1]
+    _pull_rates(comparing.pairs, held.push, held.pull)
+    for c in range(len(held.pull)):
+        for b in range(T):
+            held.pull[c, b] *= s[_WEIGHT, b] / held.counts[c, b] if held.counts[c, b] > 0.0 else 0.0
+    for b in range(T):
+        square, mean_square = s[_SQUARE, b], s[_MEAN_SQUARE, b]
+        s[_SCALE, b] = 1.0 / (comparing.width * np.sqrt(square)) if square > 0.0 else 0.0
+        s[_MEAN_SCALE, b] = 1.0 / (comparing.width * np.sqrt(mean_square)) if mean_square > 0.0 else 0.0
+        s[_TURN, b] = s[_DRIFT, b] / square if square > 0.0 else 0.0
+
+
+@compiled
+def survey_sparse(
+    batch: SparseBatch, counting: Counting, entries: Entries, loss: int, comparing: Comparing, scale: float, sums: Any
+) -> None:
+    """Add what sparse rows show of the slopes of cells and of the curvature of the loss; see ``PrimalDualState``."""
+    slopes, lever, size, seen, total = sums
+    one = np.empty(1)
+    by = np.full(1, scale)
+    value = np.empty(1)
+    slope = np.empty(1)
+    for i in range(len(batch.y)):
+        m = counting.scores[i]
+        weight = counting.steady[i]
+        where = batch.features[batch.starts[i] : batch.starts[i + 1]]
+        x = batch.values[batch.starts[i] : batch.starts[i + 1]]
+        curvature = weight * _curvature(loss, m)
+        for j in range(len(x)):
+            lever[0, where[j]] += weight * m * x[j]
+            lever[1, where[j]] += curvature * x[j] * x[j]
+        total[0, 0] += weight
+        total[1, 0] += weight * m * m
+        one[0] = m
+        for e in range(entries.cell.shape[1]):
+            c = entries.cell[i, e]
+            if c >= 0 and weight > 0.0:
+                _surrogate(comparing.kind, entries.constant[i, e], entries.sign[i, e], one, by, value, slope)
+                spreads = comparing.kind == DECISIONS and size[c, 0] > 0.0 and total[1, 0] > 0.0
+                turn = size[c, 1] / size[c, 0] * m * total[0, 0] / total[1, 0] if spreads else 0.0
+                square = weight * weight * (slope[0] * slope[0] + turn * turn)
+                for j in range(len(x)):
+                    slopes[c, where[j]] += weight * slope[0] * x[j]
+                    size[c, 2 + where[j]] += square * x[j] * x[j]
+                size[c, 0] += weight
+                size[c, 1] += weight * slope[0] * m
+                seen[c, 0] += 1.0
 
 
 # -- Trace ------------------------------------------------------------------------------------------------------------

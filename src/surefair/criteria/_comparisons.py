@@ -201,7 +201,7 @@ class Comparisons:
 
     def followed(
         self, seen: FloatArray, rates: FloatArray, slopes: FloatArray, noise: FloatArray,
-        before: FloatArray | float = 0.0,
+        before: FloatArray | float = 0.0, n_features: int | None = None,
     ) -> FloatArray:  # fmt: skip
         """Which pairs can be constrained, 1 or 0, shape (J,).
 
@@ -219,12 +219,14 @@ class Comparisons:
             Squared length that chance alone gives each slope on average.
         before : ndarray of shape (J,)
             Which pairs were followed so far; they need less to stay.
+        n_features : int, optional
+            Features that share the noise about equally; by default all of them.
         """
         one, two = self.pairs[:, 0], self.pairs[:, 1]
         length = np.sum(self.gaps(slopes) ** 2, axis=1)
         enough = np.minimum(seen[one], seen[two]) >= FEW
         n_pairs = max(len(self.pairs), 1)  # each of them may look clear by chance
-        size = self.free_directions(slopes.shape[1])
+        size = self.free_directions(n_features or slopes.shape[1])
         come, stay = (longest_by_chance(size, p_value / n_pairs) for p_value in (P_VALUE, P_RELEASE))
         differs = length > np.where(np.asarray(before) > 0.0, stay, come) * (noise[one] + noise[two])
         if self.kind == kernels.DECISIONS:

@@ -45,13 +45,13 @@ def remaining_share(curvature: FloatArray, rows: FloatArray, steps: FloatArray) 
     return np.asarray(np.trapezoid(left, rows, axis=1) / rows[-1])
 
 
-def check(bias: FloatArray, sd: FloatArray, n_shards: int = 1) -> list[Diagnostic]:
+def check(bias: FloatArray, sd: FloatArray, n_shards: int = 1, what: str = "a coefficient") -> list[Diagnostic]:
     """Check the bias that the start leaves in each coefficient; shards that are too short rule out a verdict."""
     worst = float(ratio(np.abs(bias), sd).max(initial=0.0))
     if not worst > BIAS:
         return []
     message = (
-        "The fit has not converged: its starting point still moves a coefficient by about "
+        f"The fit has not converged: its starting point still moves {what} by about "
         f"{worst:.2g} standard deviations, and intervals do not show that."
     )
     return [StartNotForgotten(message, worst, BIAS, forbids_verdict=n_shards > 1)]

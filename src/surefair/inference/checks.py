@@ -103,7 +103,8 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
     if B < 2:
         return []
     learner: Any = fit.learner
-    if found := unsettled_model.check(learner.mean(fit.state), fit.state.origin[: len(fit.W)]):
+    found: list[Diagnostic] = []
+    if fit.is_newton and (found := unsettled_model.check(learner.mean(fit.state), fit.state.origin[: len(fit.W)])):
         return found
     if fit.problem.tolerance > 0.0:
         push, gap = learner.pushes(fit.state)
@@ -113,6 +114,11 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
             room, gap[:, 1:].std(axis=1, ddof=1), np.abs(push[:, 0]), error, fit.problem.tolerance
         )
     sd = theta[:, 1:].std(axis=1, ddof=1)
+    if not fit.is_newton:  # the rest needs moments of all features
+        if fit.problem.penalty is None and fit.problem.surrogate == "decisions":
+            beyond, spread = learner.unmet(fit.state)
+            found += start_not_forgotten.check(beyond, spread, fit.shards, what="a gap between groups")
+        return found or step_bias.check(theta[:, 1:].mean(axis=1) - theta[:, 0], sd, B)
     plug_in = np.sqrt(np.maximum(np.diag(coefficients.plug_in_covariance(fit)), 0.0))
     if not found and coefficients.is_traced(fit) and fit.n_rows - fit.first.n >= PATH:
         scaling = np.sqrt(np.maximum(np.diag(coefficients.scaling(fit)), 0.0) / fit.n_rows)
@@ -129,7 +135,7 @@ def _check_random_scaling(fit: Fit) -> list[Diagnostic]:
     """Check whether iterates forget fast enough for random scaling: within 1 / (η λ) rows, λ the smallest curvature."""
     if diverged := check_divergence(fit):
         return diverged
-    if fit.is_learnt:
+    if fit.is_newton:
         return []
     hessian, _ = coefficients.plug_in_moments(fit)
     settings = fit.learner.settings

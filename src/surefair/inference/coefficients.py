@@ -65,7 +65,7 @@ def plug_in_moments(fit: Fit) -> tuple[FloatArray, FloatArray]:
 
 def plug_in_covariance(fit: Fit) -> FloatArray:
     """Covariance of the averaged coefficients by the sandwich of the moments met on the way, (D, D)."""
-    if fit.is_learnt:
+    if fit.is_newton:
         return fit.covariance_to_features(influence.moments_of_fit(fit).covariance() / fit.n_rows)
     return sandwich(fit, *plug_in_moments(fit))
 
@@ -85,7 +85,7 @@ def sandwich(fit: Fit, hessian: FloatArray, scores: FloatArray) -> FloatArray:
 def scaling(fit: Fit) -> FloatArray:
     """Random-scaling matrix of the averaged coefficients, (D, D); see ``covariance.random_scaling``."""
     k = fit.state.k
-    if fit.is_learnt:
+    if fit.is_newton:
         first = fit.first.n
         origin = fit.state.origin[: len(fit.W), 0]
         path = np.zeros((3, *fit.state.path.transpose(1, 0, 2).shape))
@@ -98,7 +98,7 @@ def scaling(fit: Fit) -> FloatArray:
 
 def is_traced(fit: Fit) -> bool:
     """Whether a trace of the pass was kept."""
-    if fit.is_learnt:
+    if fit.is_newton:
         return bool(fit.state.path[-1, 0, -1] > 0.0)
     return fit.state.k >= kernels.BLOCK and len(getattr(fit.state, "trace", ())) > 0
 
@@ -109,7 +109,13 @@ def trace(fit: Fit) -> FloatArray:
         raise ValueError("Covariances are read off a pass over rows; received none yet. Train on rows first.")
     found = getattr(fit.state, "trace", traces.nothing())
     if not len(found):
-        rows = "sparse" if fit.sparse else f"dense, with {len(fit.W)} features, dtype={fit.problem.dtype!r}"
+        if fit.sparse:
+            raise ValueError(
+                "Covariances need moments of all pairs of features, which are not kept for sparse rows with more than "
+                f"1,000 features; received {len(fit.W):,} features. Use a method that needs replicates, such as "
+                "'basic', or reduce the features, for example by TruncatedSVD."
+            )
+        rows = f"dense, with {len(fit.W)} features, dtype={fit.problem.dtype!r}"
         raise ValueError(
             f"Covariances are kept for dense rows with at most {traces.FEATURES} features, intercept included, in "
             f"double precision; received rows that are {rows}. Use a method that needs replicates, or X.toarray() and "

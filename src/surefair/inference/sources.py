@@ -130,7 +130,7 @@ class Tally:
         theta = fit.theta
 
         def counted(source: str, part: Rows) -> Counts:
-            found = _count(replicate_coefficients(source, method, theta, not fit.is_learnt), part, n_threads)
+            found = _count(replicate_coefficients(source, method, theta, not fit.is_newton), part, n_threads)
             return Counts(*(np.broadcast_to(table, (theta.shape[1], *table.shape[1:])) for table in found))
 
         tables = {

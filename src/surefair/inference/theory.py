@@ -472,6 +472,11 @@ def _learnt_law(fit: Fit, rows: Rows) -> tuple[FloatArray, FloatArray, list[Diag
 def _conditions(
     problem: Problem, rows: Rows, W: FloatArray | None, ridge: FloatArray | None
 ) -> tuple[Conditions, FloatArray]:
+    if W is not None and W.ndim == 1:
+        raise ValueError(
+            "The optimum under a constraint is computed with dense matrices, for at most 1,000 features; received a "
+            f"fit of sparse rows with {len(W):,} features. Reduce the features, for example by TruncatedSVD."
+        )
     task = task_of(problem, rows)
     X = with_ones(rows.X.toarray() if is_sparse(rows.X) else rows.X, problem.fit_intercept)
     if W is None or ridge is None:

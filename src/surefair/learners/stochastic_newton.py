@@ -55,7 +55,7 @@ UNUSUAL = 8.0  # the same relative to the average row
 class Beginning(NamedTuple):
     """The warm-up rows in the learner's coordinates."""
 
-    X: FloatArray  # (n, D)
+    X: Any  # (n, D), dense or CSR
     y: FloatArray  # (n,)
     weight: FloatArray  # (n,), of mean 1
     group: IntArray  # (n, columns)
@@ -260,17 +260,17 @@ class StochasticNewton:
         wide[scatter[:, None], 0, scatter] = symmetric(state.scatter[:, 0])
         rows = state.rows.copy()
         for column, code in enumerate(codes):
-            rows[:, 0, D + 2 + column] = _recoded(rows[:, 0, D + 2 + column].astype(np.int64), code)
-        first = [_recoded(old, code) for old, code in zip(form.first.group.T, codes, strict=True)]
+            rows[:, 0, D + 2 + column] = recoded(rows[:, 0, D + 2 + column].astype(np.int64), code)
+        first = [recoded(old, code) for old, code in zip(form.first.group.T, codes, strict=True)]
         group = np.stack(first, axis=1)
         by_cell = ("value", "counts", "slopes", "steep", "size", "seen", "tangent", "derivative")
-        moved: dict[str, Any] = {name: _spread(getattr(state, name), cells, C) for name in by_cell}
-        moved |= {name: _spread(getattr(state, name), pairs, J) for name in ("push", "followed")}
-        moved["noise"] = _spread(state.noise, cells[: form.comparisons.n_rates], comparisons.n_rates)
-        moved |= {name: _spread(getattr(state, name), kept, size) for name in ("origin", "anchor")}
+        moved: dict[str, Any] = {name: spread_out(getattr(state, name), cells, C) for name in by_cell}
+        moved |= {name: spread_out(getattr(state, name), pairs, J) for name in ("push", "followed")}
+        moved["noise"] = spread_out(state.noise, cells[: form.comparisons.n_rates], comparisons.n_rates)
+        moved |= {name: spread_out(getattr(state, name), kept, size) for name in ("origin", "anchor")}
         state = state._replace(**moved, scatter=np.triu(wide[:, 0])[:, None], rows=rows)
         form = form._replace(
-            comparisons=comparisons, push=_spread(form.push, pairs, J), first=form.first._replace(group=group)
+            comparisons=comparisons, push=spread_out(form.push, pairs, J), first=form.first._replace(group=group)
         )
         return replace(self, form=form), state
 
@@ -606,14 +606,14 @@ class StochasticNewton:
         return Block(kernels.Weighed(X, y, weight, k), entries)
 
 
-def _spread(array: FloatArray, places: IntArray, size: int) -> FloatArray:
+def spread_out(array: FloatArray, places: IntArray, size: int) -> FloatArray:
     """Return an array of this many rows that has the given rows at their places, and zeros elsewhere."""
     wide = np.zeros((size, *array.shape[1:]))
     wide[places] = array
     return wide
 
 
-def _recoded(old: IntArray, new: IntArray) -> IntArray:
+def recoded(old: IntArray, new: IntArray) -> IntArray:
     """New codes of groups; -1 stays -1."""
     return np.asarray(np.append(new, -1)[old])
 

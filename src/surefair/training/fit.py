@@ -15,6 +15,7 @@ from surefair import kernels
 from surefair.criteria import Comparisons, Form, Slabs
 from surefair.diagnostics.rare_column import Carrier
 from surefair.learners import LEARNERS, Learner, learner_for
+from surefair.learners.primal_dual import PrimalDualState
 from surefair.learners.schedules import PolynomialDecay, automatic
 from surefair.learners.stochastic_newton import Learnt, NewtonState
 from surefair.rows import FloatArray, Groups, Names, Rows, is_sparse, pack_array, unpack_array
@@ -32,11 +33,13 @@ from surefair.training.coordinates import (
 )
 from surefair.training.problem import Problem
 from surefair.training.warm_up import WIDTH, Task, rebuild, warm_up
+from surefair.training.warm_up_sparse import scaling, sparse_learner
 
 RANK = 1e-10  # singular values below this share of the largest are rounding
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
 MOST_DENSE = 1000  # features up to which sparse rows are made dense, some at a time
 SPARSE_CHUNK = 2**16  # sparse rows that are learnt from at a time
+MOST_BYTES = 4 * 2**30  # of the coefficients of sparse rows under a constraint, and their sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +176,8 @@ class Fit:
         settings = self.learner.settings
         if self.is_learnt:
             problem = self.problem.reseed(seed)
-            newton: Any = self.learner
-            return replace(self, problem=problem, learner=newton.reseeded(problem.multipliers))
+            learner: Any = self.learner
+            return replace(self, problem=problem, learner=learner.reseeded(problem.multipliers))
         return assemble(
             self.problem.reseed(seed), self.first, self.W, self.learner.form, settings.start, settings.schedule
         )
@@ -185,8 +188,8 @@ class Fit:
         if not self.is_learnt or self.problem.criterion is None or known is None or known.labels == groups.labels:
             return self
         rows = self.first.among(groups)
-        newton: Any = self.learner
-        learner, state = newton.regrouped(self.state, task_of(self.problem, rows).comparisons, groups.recode(known))
+        before: Any = self.learner
+        learner, state = before.regrouped(self.state, task_of(self.problem, rows).comparisons, groups.recode(known))
         return replace(self, first=rows, learner=learner, state=state)
 
     def merge(self, other: Fit) -> Fit:
@@ -216,6 +219,11 @@ class Fit:
     def is_learnt(self) -> bool:
         """Whether the constraint is learnt from all rows, not fixed by a set of rows."""
         return isinstance(self.learner.form, Learnt)
+
+    @property
+    def is_newton(self) -> bool:
+        """Whether the constraint is learnt by Newton's method, which keeps moments of all features."""
+        return self.is_learnt and not self.sparse
 
     @property
     def is_rigid(self) -> bool:
@@ -269,9 +277,15 @@ class Fit:
         problem = Problem.unpack(meta["problem"])
         rows = Rows.unpack(select_prefix("first", arrays, "_"), names)
         if form_class is Learnt:
-            learner: Any = rebuild(task_of(problem, rows), problem, rows, arrays)
-            fit = cls(problem, rows, arrays["W"], learner, None, False)
-            state = _unpack_tuple("state", NewtonState, arrays)
+            task = task_of(problem, rows)
+            sparse = meta["sparse"]
+            learner: Any = (
+                sparse_learner(task, rows, arrays["W"], problem.multipliers)
+                if sparse
+                else rebuild(task, problem, rows, arrays)
+            )
+            fit = cls(problem, rows, arrays["W"], learner, None, sparse)
+            state = _unpack_tuple("state", PrimalDualState if sparse else NewtonState, arrays)
             return replace(fit, state=state._replace(k=int(state.k)), weight=meta["weight"], shards=meta["shards"])
         fit = assemble(
             problem, rows, arrays["W"], _unpack_tuple("form", form_class, arrays), arrays["start"],
@@ -319,8 +333,8 @@ class Begun(NamedTuple):
     carriers: list[Carrier]  # rare columns
 
 
-def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun]:
-    """Begin a fit whose constraint is learnt from all rows with the warm-up rows."""
+def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun | None]:
+    """Begin a fit whose constraint is learnt from all rows with the warm-up rows; wide ones show nothing yet."""
     groups = rows.names.groups
     some = rows.y[rows.weight > 0.0]
     if len(np.unique(some)) < 2:
@@ -332,6 +346,8 @@ def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun]:
         groups.check_comparable(", or use criterion=None to train without a constraint")
         _check_groups_shown(rows, groups)
     rows = rows.copy()
+    if is_wide(rows.X):
+        return _begin_sparse(problem, rows), None
     if is_sparse(rows.X):
         rows = replace(rows, X=rows.X.toarray())
     X = with_ones(rows.X, problem.fit_intercept)
@@ -340,6 +356,15 @@ def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun]:
     state = learner.init(1 + problem.n_replicates)
     fit = Fit(problem, rows, begun.W, learner, state, False, weight=float(rows.weight.sum()))
     return fit, Begun(begun.reached, *begun.gaps, begun.carriers)
+
+
+def _begin_sparse(problem: Problem, rows: Rows) -> Fit:
+    """Begin a fit with sparse rows of many features, which is not solved on them."""
+    check_wide(problem, rows.X)
+    W = scaling(with_ones(rows.X, problem.fit_intercept), rows.weight)
+    learner: Any = sparse_learner(task_of(problem, rows), rows, W, problem.multipliers)
+    state = learner.init(1 + problem.n_replicates)
+    return Fit(problem, rows, W, learner, state, True, weight=float(rows.weight.sum()))
 
 
 def _check_groups_shown(rows: Rows, groups: Groups) -> None:
@@ -391,15 +416,33 @@ def is_wide(X: Any) -> bool:
     return is_sparse(X) and X.shape[1] > MOST_DENSE
 
 
-def check_unconstrained(problem: Problem, X: Any) -> None:
-    """Refuse a constraint on sparse rows with many features, and single precision."""
-    if problem.criterion is not None or problem.dtype != "float64":
-        what = f"criterion={problem.criterion.name!r}" if problem.criterion is not None else f"dtype={problem.dtype!r}"
+def check_wide(problem: Problem, X: Any) -> None:
+    """Refuse what sparse rows with many features cannot do: single precision, some criteria, too much memory."""
+    if problem.dtype != "float64":
         raise ValueError(
-            f"{what} works for dense rows, and for sparse rows with at most {MOST_DENSE:,} features; received a sparse "
-            f"matrix of shape {X.shape}. Reduce the features, for example by TruncatedSVD or by a FeatureHasher with "
-            "fewer of them, or use criterion=None and dtype='float64'."
+            f"dtype={problem.dtype!r} works for dense rows, and for sparse rows with at most {MOST_DENSE:,} features; "
+            f"received a sparse matrix of shape {X.shape}. Use dtype='float64'."
         )
+    if problem.criterion is None:
+        return
+    comparisons = Comparisons.of(problem.criterion, problem.surrogate, (2,))
+    if comparisons.n_cells > comparisons.n_rates:
+        raise ValueError(
+            f"criterion={problem.criterion.name!r} conditions on the decision, which works for dense rows, and for "
+            f"sparse rows with at most {MOST_DENSE:,} features; received a sparse matrix of shape {X.shape}. "
+            "Reduce the features, for example by TruncatedSVD, or use a criterion that does not condition on it."
+        )
+    D = X.shape[1] + int(problem.fit_intercept)
+    fitting = MOST_BYTES // (16 * D) - 1
+    if problem.n_replicates <= fitting:
+        return
+    advice = "Use fewer features, for example by a FeatureHasher with a smaller n_features"
+    if fitting >= 0:
+        advice = f"Use n_replicates={fitting} or less, or fewer features, for example by a FeatureHasher"
+    raise ValueError(
+        f"{problem.n_replicates} replicates of {X.shape[1]:,} features would need "
+        f"{16 * D * (1 + problem.n_replicates) / 2**30:.1f} GiB, more than {MOST_BYTES / 2**30:.0f} GiB. {advice}."
+    )
 
 
 def check_plain(X: Any, dtype: str) -> None:

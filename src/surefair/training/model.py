@@ -37,7 +37,7 @@ from surefair.training.fit import (
     begin,
     begin_learnt,
     check_plain,
-    check_unconstrained,
+    check_wide,
     is_wide,
 )
 from surefair.training.problem import Problem
@@ -219,11 +219,13 @@ class Model:
 
         ``given`` if the user passed these rows as the constraint set, which fixes the constraint.
         """
-        if self.problem.learns and not given and not is_wide(first.X):
+        wide = is_wide(first.X)
+        if self.problem.learns and not given and not (wide and self.problem.criterion is None):
             fit, begun = begin_learnt(self.problem, first)
-            return replace(self, fit=fit, waiting=None, found=tuple(check_first_rows(fit, begun)))
+            found = () if begun is None else tuple(check_first_rows(fit, begun))
+            return replace(self, fit=fit, waiting=None, found=found)
         if self.problem.learns and not given:
-            check_unconstrained(self.problem, first.X)
+            check_wide(self.problem, first.X)
         else:
             check_plain(first.X, self.problem.dtype)
         fit = begin(self.problem, first)

@@ -46,7 +46,9 @@ def sample(groups: int = 2, n: int = N, seed: int = 0) -> tuple[Any, ...]:
 
 def classifier(**params: Any) -> sf.FairClassifier:
     """Return a classifier with few replicates and few warm-up rows."""
-    return sf.FairClassifier(**({"n_replicates": 100, "n_warmup": APART, "random_state": 3} | params))
+    return sf.FairClassifier(
+        **({"n_replicates": 100, "solver": "one_pass", "n_warmup": APART, "random_state": 3} | params)
+    )
 
 
 def on(backend: str | None, n_jobs: int = 2) -> Any:

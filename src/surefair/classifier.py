@@ -27,12 +27,13 @@ from surefair.criteria import CRITERIA, SURROGATES, Criterion, Slabs, get_criter
 from surefair.diagnostics import Diagnostic, issue
 from surefair.inference.checks import coefficient_diagnostics
 from surefair.inference.coefficients import COVARIANCE_METHODS, coefficient_table
+from surefair.inference.cross_fit import METHOD, N_FOLDS, CrossFit
 from surefair.inference.evaluation import check_tally, model_interval
 from surefair.inference.interval import Interval, Question
 from surefair.inference.limits import BOOTSTRAP_METHODS, METHODS, check_level
 from surefair.inference.metric import get_metric
 from surefair.inference.sources import SOURCES, Tally
-from surefair.learners.multipliers import LAWS, SIGNED_LAWS, Multipliers
+from surefair.learners.multipliers import LAWS, SIGNED_LAWS
 from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES
 from surefair.names import one_of
@@ -58,9 +59,10 @@ from surefair.rows import (
 from surefair.storage.archive import Place, read_archive, write_archive
 from surefair.training.fit import Fit, Learn, check_plain, check_wide, is_wide
 from surefair.training.model import Model, Problem
+from surefair.training.problem import SOLVERS
 
 DTYPES = ["float64", "float32"]
-FORMAT, VERSION = "surefair.FairClassifier", 8
+FORMAT, VERSION = "surefair.FairClassifier", 9
 
 SensitiveColumns = dict[str | None, CodedColumn]
 
@@ -88,13 +90,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         R₂: the weight of a penalty on the squared gaps, which takes the place of the constraint.
     alpha : float, default=1e-4
         κ of the ridge term κ‖θ‖²/2, in units of the features and without the intercept.
+    solver : {"auto", "one_pass", "exact"}, default="auto"
+        "exact" solves the problem on all rows, for the fit and for each replicate with its own weights; no rows can be
+        added later. "one_pass" needs memory for a few rows only. "auto" is exact in ``fit`` with up to 50,000
+        rows, if rows × features × replicates is at most 4e8, and takes one pass otherwise.
     step_size : "auto" or PolynomialDecay, default="auto"
         "auto" takes Newton steps, which need no step size. A ``PolynomialDecay`` is the published algorithm to the
         letter, from θ = 0 with explicit steps; its constraint is fixed, see ``fit``.
     n_replicates : int, default=200
         Bootstrap replicates; 0 fits without intervals.
-    multiplier : {"two_point", "uniform", "exponential", "normal", "poisson"}, default="two_point"
-        Law of the replicates' weights.
+    multiplier : {"auto", "two_point", "uniform", "exponential", "normal", "poisson"}, default="auto"
+        Law of the replicates' weights. "auto" is "two_point" in one pass and "exponential" for an exact solution.
     n_warmup : int, default=4000
         First rows, on which the problem is solved exactly before the fit continues in one pass; at least ten for each
         feature. They are trained on and counted like all others. Under a ``PolynomialDecay`` they are the constraint
@@ -155,9 +161,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tolerance: float = 0.0,
         penalty: float | None = None,
         alpha: float = 1e-4,
+        solver: str = "auto",
         step_size: str | PolynomialDecay = "auto",
         n_replicates: int = 200,
-        multiplier: str = "two_point",
+        multiplier: str = "auto",
         n_warmup: int = 4000,
         fit_intercept: bool = True,
         intersections: bool = False,
@@ -172,6 +179,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tolerance = tolerance
         self.penalty = penalty
         self.alpha = alpha
+        self.solver = solver
         self.step_size = step_size
         self.n_replicates = n_replicates
         self.multiplier = multiplier
@@ -541,6 +549,69 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_some_weight(tally.of_fit.weight, "to count")
         return self._issued(model_interval(model, tally, question, self.library_))
 
+    def cross_fit_interval(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        metric: str | Criterion | None = None,
+        confidence_level: float = 0.95,
+        source: str = "total",
+        n_folds: int = N_FOLDS,
+        sample_weight: Any = None,
+    ) -> Interval:
+        """Interval for unfairness where rows are few: every row serves for training and for evaluation.
+
+        Rows are dealt into folds. A model is trained on all folds but one, exactly, and decides on that one; the
+        decisions on all folds are counted together. The interval is for the mean of the gaps of these models, each
+        trained on a share of 1 - 1 / ``n_folds`` of the rows. The classifier itself is not changed, and need not be
+        fitted.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, sample_weight
+            As in ``fit``.
+        metric : str, Criterion or None
+            By default the criterion.
+        confidence_level : float
+        source : {"training", "retraining", "evaluation", "total"}
+            What moves from replicate to replicate, as in ``fairness_interval``. In "total" a row has the same weight
+            in training and in evaluation, so it can be narrower than "evaluation".
+        n_folds : int
+            Number of folds, 2 or more.
+
+        Returns
+        -------
+        Interval
+
+        Examples
+        --------
+        >>> import surefair as sf
+        >>> data = sf.datasets.SyntheticDI(seed=0).sample(1_000)
+        >>> clf = sf.FairClassifier(tolerance=0.1, random_state=0)
+        >>> interval = clf.cross_fit_interval(data.X, data.y, sensitive_features=data.sensitive)
+        >>> interval.low <= interval.estimate <= interval.high
+        True
+        """
+        if not (isinstance(n_folds, int | np.integer) and n_folds >= 2):
+            raise ValueError(f"n_folds must be a whole number, 2 or larger; received {n_folds!r}.")
+        if self.step_size != "auto":
+            raise ValueError("Cross-fitting solves the problem exactly, so step_size must be 'auto'.")
+        if self.n_replicates < 2:
+            raise ValueError(
+                f"An interval needs two replicates or more; received n_replicates={self.n_replicates}. Use 200."
+            )
+        check_groups_given(sensitive_features)
+        one_of(source, SOURCES, "source")
+        new, model, rows, _ = declare(self, X, y, sensitive_features, None, sample_weight)
+        asked = get_metric(metric or model.problem.criterion or "demographic_parity")
+        question = Question(asked, source, METHOD, check_level(confidence_level))
+        found = CrossFit.of(model.problem, rows, int(n_folds), effective_n_jobs(self.n_jobs))
+        interval = found.interval(question, new.library_)
+        issue(interval.diagnostics)
+        return interval
+
     def coef_interval(self, confidence_level: float = 0.95, method: str = "basic") -> Any:
         """Confidence intervals for the coefficients of the optimum, each separately.
 
@@ -655,6 +726,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Model, Rows, Rows | None]:
         """Check parameters and the first rows; returns a model before its first row, the rows and a constraint set."""
         check_parameters(self, fixed=constraint_set is not None)
+        if self.solver == "exact" and (constraint_set is not None or self.step_size != "auto"):
+            raise ValueError(
+                "solver='exact' learns the constraint from all rows, and constraint_set or a step_size fixes it. Leave "
+                "these out, or use solver='auto'."
+            )
         values = self._check_features(X, reset=True)
         labels = self._check_labels(y)
         if constraint_set is not None or self.step_size != "auto":
@@ -922,8 +998,9 @@ def check_parameters(clf: FairClassifier, fixed: bool = False) -> None:
     criterion = None if clf.criterion is None else get_criterion(clf.criterion)
     one_of(clf.loss, LOSSES, "loss")
     one_of(clf.surrogate, SURROGATES, "surrogate")
-    one_of(clf.multiplier, LAWS, "multiplier")
+    one_of(clf.multiplier, ["auto", *LAWS], "multiplier")
     one_of(clf.dtype, DTYPES, "dtype")
+    one_of(clf.solver, SOLVERS, "solver")
     if isinstance(clf.step_size, str):
         one_of(clf.step_size, ["auto"], "step_size")
     elif not isinstance(clf.step_size, PolynomialDecay):
@@ -991,8 +1068,10 @@ def problem_of(clf: FairClassifier, seed: int) -> Problem:
         sharpness=None if clf.sharpness is None else float(clf.sharpness),
         alpha=float(clf.alpha),
         step_size=clf.step_size if isinstance(clf.step_size, PolynomialDecay) else None,
+        solver=clf.solver,
         n_replicates=int(clf.n_replicates),
-        multipliers=Multipliers(clf.multiplier, seed),
+        multiplier=clf.multiplier,
+        seed=int(seed),
         n_warmup=int(clf.n_warmup),
         fit_intercept=bool(clf.fit_intercept),
         intersections=bool(clf.intersections),
@@ -1006,8 +1085,8 @@ def _parameters(problem: Problem) -> dict[str, Any]:
     criterion = problem.criterion
     if criterion is not None and criterion == CRITERIA.get(criterion.name):
         found["criterion"] = criterion.name
-    law = found.pop("multipliers").law
-    return found | {"loss": problem.loss.name, "step_size": problem.step_size or "auto", "multiplier": law}
+    del found["seed"]
+    return found | {"loss": problem.loss.name, "step_size": problem.step_size or "auto"}
 
 
 def draw_seed(random_state: Any) -> int:

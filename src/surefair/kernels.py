@@ -71,10 +71,7 @@ HINGE = 2
 SWEEPS = 10  # over the pairs of groups in one Newton step, at most
 NARROW = 0.4  # width of the value of a decision, relative to that of its slope
 REACH = 2.0  # most that a Newton step changes the scores, as a root mean square
-SETTLED = 1e-9  # change of the scores at which a column has settled on the warm-up rows
-ROUNDS = 30  # Newton steps on the warm-up rows, at most
 DIAGONAL = 2.0  # how much larger a leverage may be than the diagonal of the inverse Hessian says
-SHRINK = 0.7  # a column whose step is longer than this share of the one before does not take it
 STRIDE_ALONG = 0.1  # longest step along the slopes of the gaps: root of twice what it adds to the loss
 FAR_OUT = 3.0  # scores count up to so many times their spread where they change it
 BELIEVED = 3.0  # a tangent to a decision is believed so many widths of the decision from its point
@@ -356,7 +353,7 @@ def exponential_single(x: Any) -> Any:
 
 @compiled
 def philox(row: int, row_step: int, block: int, block_step: int, purpose: int, seed: int, words: Any) -> None:
-    """Fill words (4, n) with the random bits of n rows, or of n blocks of columns; see ``multipliers.philox``."""
+    """Fill words (4, n) with the random bits of n rows, or of n blocks of columns; see ``rows/philox.py``."""
     mask = np.uint64(0xFFFFFFFF)
     half = np.uint64(32)
     for i in range(words.shape[1]):
@@ -1314,56 +1311,40 @@ def newton(
 
     The stride is a multiple of DRAWN. Fill path (blocks, D) with the fit after each block.
 
-    The warm-up rows come first, with a stride of 0. They are one block, and the problem is solved on them, for each
-    column with its own weights: Newton steps with the Hessian of the fit, until a column has settled or its steps no
-    longer shrink; one step alone has the right law to first order. The first turn only counts rows, the last one only
-    measures values.
+    With a stride of 0 the rows are one block and all there is: values and counts are those of these rows alone, and
+    the step is one of Newton's method on them. With a stride of -1 they are only measured, and no step is taken.
     """
     check_codes(objective.loss, objective.law)
     n, D = rows.X.shape
-    is_first = stride == 0
-    stride = n if is_first else stride
+    whole = stride <= 0
+    takes = 1.0 if stride >= 0 else 0.0
+    stride = n if whole else stride
     tile = _tile(last - first, TILE)
     for low in range(first, last, tile):
         high = min(low + tile, last)
         held, added, near, words = _newton_room(rows, objective, comparing, high - low)
         for part in range(len(held)):
             _copy(state[part][:, low:high], held[part])
-        T = held.theta.shape[1]
-        active = np.ones(T)
-        most = np.full(T, np.inf)
-        for turn in range(ROUNDS + 2 if is_first else 1):
-            measures = turn == ROUNDS + 1 or (turn > 0 and not active.any())
-            for begin in range(0, n, DRAWN):
-                end = min(n, begin + DRAWN)
-                if begin == 0 or (begin % stride == 0 and not is_first):
-                    _open(comparing, held, added)
-                    _copy(held.theta, near.theta)
-                    _copy(added.pull, near.pull)
-                    _copy(added.row[2:3], near.row[2:3])
-                _add_to_cells(rows, entries, objective, comparing, (begin, end, low), words, near)
-                _add_near(near, added)
-                if end < n and (end % stride > 0 or is_first):
-                    continue
-                if is_first:
-                    _clear(held.counts)
-                    _clear(held.value)
-                    _clear(held.weight)
-                for b in range(T):
-                    added.row[5, b] = most[b]
-                    added.row[7, b] = 0.0 if is_first and (turn == 0 or measures) else active[b]
-                _add_up(comparing, geometry, is_first, held, added)
-                _find_push(comparing, geometry, held, added)
-                _take_step(comparing, geometry, held, added)
-                if low == 0 and len(path):
-                    path[begin // stride] = held.theta[:D, 0]
-            if measures:
-                break
-            for b in range(T if is_first and turn > 0 else 0):
-                length = added.row[6, b]
-                if length < SETTLED or length > most[b]:
-                    active[b] = 0.0
-                most[b] = SHRINK * length
+        for begin in range(0, n, DRAWN):
+            end = min(n, begin + DRAWN)
+            if begin == 0 or (begin % stride == 0 and not whole):
+                _open(comparing, held, added)
+                _copy(held.theta, near.theta)
+                _copy(added.pull, near.pull)
+                _copy(added.row[2:3], near.row[2:3])
+            _add_to_cells(rows, entries, objective, comparing, (begin, end, low), words, near)
+            _add_near(near, added)
+            if end < n and (end % stride > 0 or whole):
+                continue
+            if whole:
+                _clear(held.counts)
+                _clear(held.value)
+                _clear(held.weight)
+            _add_up(comparing, geometry, whole, held, added)
+            _find_push(comparing, geometry, held, added)
+            _take_step(comparing, geometry, takes, held, added)
+            if low == 0 and len(path):
+                path[begin // stride] = held.theta[:D, 0]
         for part in range(len(held)):
             _copy(held[part], state[part][:, low:high])
 
@@ -1381,7 +1362,7 @@ def _newton_room(rows: Any, objective: Any, comparing: Any, n_columns: int) -> A
     two = np.empty(0)
     held = Columns(_room(two, even, T), _room(two, J, T), _room(two, C, T), _room(two, C, T), _room(two, 1, T))
     added = Added(
-        _room(two, even, T), _room(two, C, T), _room(two, C, T), _room(two, 8, T), _room(two, C, T), _room(two, F, T),
+        _room(two, even, T), _room(two, C, T), _room(two, C, T), _room(two, 7, T), _room(two, C, T), _room(two, F, T),
         _room(two, J, T), _room(two, even, T), _room(two, BLOCK, even), _room(two, BLOCK, T),
     )  # fmt: skip
     near = Near(
@@ -1676,12 +1657,8 @@ def _pull_rates(pairs: Any, push: Any, pull: Any) -> None:
 
 
 @compiled
-def _take_step(comparing: Any, geometry: Any, held: Any, added: Any) -> None:
-    """Move coefficients, multipliers and values, by no more than REACH.
-
-    Row 7 of ``added.row`` has the share of the step that each column takes, row 5 the most that it may be long; row 6
-    gets its length.
-    """
+def _take_step(comparing: Any, geometry: Any, takes: float, held: Any, added: Any) -> None:
+    """Move coefficients, multipliers and values, by no more than REACH; not at all if ``takes`` is 0."""
     block = added.block
     D = geometry.inverse.shape[0]
     T = held.theta.shape[1]
@@ -1693,7 +1670,7 @@ def _take_step(comparing: Any, geometry: Any, held: Any, added: Any) -> None:
         for k in range(min(BLOCK, D - i)):
             for b in range(T):
                 added.step[i + k, b] = added.product[k, b]
-    most, length, share = added.row[5], added.row[6], added.row[7]
+    length, share = added.row[5], added.row[6]
     for b in range(T):
         length[b] = 0.0
     for j in range(D):
@@ -1701,7 +1678,7 @@ def _take_step(comparing: Any, geometry: Any, held: Any, added: Any) -> None:
             length[b] += added.step[j, b] * added.step[j, b]
     for b in range(T):
         length[b] = np.sqrt(length[b])
-        share[b] *= 0.0 if length[b] > most[b] else REACH / length[b] if length[b] > REACH else 1.0
+        share[b] = takes * (REACH / length[b] if length[b] > REACH else 1.0)
     for j in range(D):
         for b in range(T):
             added.step[j, b] *= share[b]

@@ -61,9 +61,11 @@ def audit() -> Audit:
     return Audit(
         sentence="Groups differ by <12> points.", verdict="not enough evidence", complete=True, settings=settings,
         data={"name": "a.csv", "kind": "csv", "files": [{"name": "a.csv", "size": 3, "sha256": "5b" * 32}]},
-        rows={"read": 160, "training": 100, "evaluation": 60, "bad": []},
+        rows={"read": 160, "training": 100, "evaluation": 60, "bad": [], "folds": 5},
         columns=[{"name": "age", "role": "number", "features": 1, "missing": 0, "unseen": 0, "note": ""}],
-        groups=[{"column": "sex", "group": "f", "training": 50, "constrained": True, "evaluation": 30}],
+        groups=[
+            {"column": "sex", "group": "f", "training": 50, "constrained": True, "evaluation": 30, "base_rate": 0.5}
+        ],
         models=[model("constrained"), model("unconstrained")],
         price={"estimate": 0.0, "low": -0.1, "high": 0.1},
         path=[look | {"estimate": 0.1, "low": 0.0, "high": 0.2}],

@@ -44,6 +44,12 @@ def one_chunk(small_chunks, monkeypatch):
     monkeypatch.setattr(auditing, "CHUNK", 50_000)
 
 
+@pytest.fixture(autouse=True)
+def held_out(monkeypatch):
+    """Hold rows out however few there are; test_small_files.py has cross-fitting."""
+    monkeypatch.setattr(auditing, "MOST_CROSSED", 0)
+
+
 def audit(data, label="high", sensitive="sex", **settings):
     return sf.audit(data, label=label, sensitive=sensitive, **{"n_replicates": REPLICATES} | settings)
 
@@ -169,7 +175,7 @@ def test_replicates_do_not_change_what_is_estimated(table, whole):
 
 @pytest.mark.usefixtures("one_chunk")
 def test_too_few_replicates_give_no_definite_verdict(table):
-    found = [audit(table, margin=0.5, n_replicates=n).verdict for n in (2, 38, 39)]
+    found = [audit(table, margin=0.5, tolerance=0.1, n_replicates=n).verdict for n in (2, 38, 39)]
     assert found == ["not enough evidence", "not enough evidence", "within margin"]
 
 
@@ -248,7 +254,7 @@ def adds_up(found):
 def test_every_row_serves_exactly_once(people, learnt, monkeypatch, most, chunk):
     monkeypatch.setattr(auditing, "CHUNK", chunk)
     monkeypatch.setattr(split, "MOST_ROWS", most)
-    table = people(7000).assign(mark=np.arange(7000.0))
+    table = people(7000).assign(mark=np.random.default_rng(1).permutation(7000) + 0.5)
     table.loc[[3, 1200, 6999], "high"] = None
     running = Running.begin(table, asked())
     found = running.run()
@@ -347,8 +353,8 @@ def test_a_small_group_does_not_change_the_constraint_on_the_others(people):
     table = people(3000)
     other = people(3000)
     other.loc[[5, 1700, 2500], "sex"] = "x"
-    with_it = audit(other)
-    without = audit(table)
+    with_it = audit(other, tolerance=0.1)
+    without = audit(table, tolerance=0.1)
     assert with_it.rows == without.rows
     pairs = zip(with_it.model()["coefficients"], without.model()["coefficients"], strict=True)
     for mine, theirs in pairs:
@@ -422,18 +428,6 @@ def test_a_constraint_that_cannot_hold_is_reported(one_label):
     found = audit(one_label, criterion="false_discovery_rate", margin=0.3, n_replicates=40)
     assert {"ExceededTolerance", "IneffectiveConstraint"} & unmet(found).keys()
     assert found.verdict != "within margin"
-
-
-@pytest.mark.usefixtures("one_chunk")
-@pytest.mark.parametrize("criterion", ["demographic_parity", None])
-def test_models_of_a_file_shorter_than_the_warm_up_are_those_of_fit(people, criterion, learnt):
-    running = Running.begin(people(3000), asked(criterion=criterion))
-    running.run()
-    (rows,) = (part for part in learnt if part.n)
-    assert rows.n < 4000
-    clf = sf.FairClassifier(criterion, n_replicates=REPLICATES, random_state=0)
-    clf.fit(rows.X, rows.truth, sensitive_features=rows.group[:, 0])
-    np.testing.assert_array_equal(running.models["constrained"].coefficients, [*clf.coef_[0], *clf.intercept_])
 
 
 # -- Weights -----------------------------------------------------------------------------------------------------------

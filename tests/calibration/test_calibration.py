@@ -24,7 +24,7 @@ PAPER = sf.PolynomialDecay(0.5, 0.6)  # the constraint is then fixed
 
 
 def classifier(**params):
-    return sf.FairClassifier(**{"n_replicates": 60, "n_warmup": 200} | params)
+    return sf.FairClassifier(**{"n_replicates": 60, "solver": "one_pass", "n_warmup": 200} | params)
 
 
 def calibrate(clf=None, data=SMALL, **more):

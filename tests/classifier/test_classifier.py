@@ -52,7 +52,9 @@ each_training = pytest.mark.parametrize("method", ["fit", "partial_fit"])
 
 
 def make(criterion="demographic_parity", **parameters):
-    return FairClassifier(criterion, **{"n_replicates": 20, "n_warmup": 100, "random_state": 0} | parameters)
+    return FairClassifier(
+        criterion, **{"n_replicates": 20, "solver": "one_pass", "n_warmup": 100, "random_state": 0} | parameters
+    )
 
 
 def triple(rows: Batch):

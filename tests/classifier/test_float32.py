@@ -20,7 +20,13 @@ def rows(n=6_000, seed=0):
 
 
 def fit(dtype, X, y, z, **params):
-    params = {"tolerance": 0.05, "n_replicates": 40, "n_warmup": 2_000, "random_state": 0} | params
+    params = {
+        "tolerance": 0.05,
+        "n_replicates": 40,
+        "solver": "one_pass",
+        "n_warmup": 2_000,
+        "random_state": 0,
+    } | params
     return sf.FairClassifier(dtype=dtype, **params).fit(X, y, sensitive_features=z)
 
 
@@ -40,7 +46,7 @@ def test_single_precision_has_the_same_bits_in_any_batches_and_threads():
     X, y, z = rows()
     whole = fit("float32", X, y, z)
     parts = sf.FairClassifier(
-        tolerance=0.05, n_replicates=40, n_warmup=2_000, random_state=0, dtype="float32", n_jobs=2
+        tolerance=0.05, n_replicates=40, solver="one_pass", n_warmup=2_000, random_state=0, dtype="float32", n_jobs=2
     )
     for low in range(0, len(y), 700):
         part = slice(low, low + 700)

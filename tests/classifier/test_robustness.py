@@ -14,7 +14,9 @@ CONSTRAINTS = [name for name, criterion in sf.CRITERIA.items() if criterion.can_
 
 def fitted(criterion="false_positive_rate", X=TRAIN.X, **parameters):
     """Fit with a constraint that is learnt from all rows."""
-    clf = sf.FairClassifier(criterion, **{"n_replicates": 30, "n_warmup": N_FIRST, "random_state": 0} | parameters)
+    clf = sf.FairClassifier(
+        criterion, **{"n_replicates": 30, "solver": "one_pass", "n_warmup": N_FIRST, "random_state": 0} | parameters
+    )
     return clf.fit(X, TRAIN.y, sensitive_features=TRAIN.group)
 
 

@@ -49,7 +49,9 @@ def unequal(n, seed=0, d=5_000, n_groups=2):
 
 
 def make(criterion="demographic_parity", **parameters):
-    return FairClassifier(criterion, **{"n_replicates": 6, "n_warmup": 500, "random_state": 0} | parameters)
+    return FairClassifier(
+        criterion, **{"n_replicates": 6, "solver": "one_pass", "n_warmup": 500, "random_state": 0} | parameters
+    )
 
 
 def thetas(clf):

@@ -19,7 +19,9 @@ quiet = pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")  #
 
 
 def classifier(**more):
-    return sf.FairClassifier(**{"tolerance": 0.05, "n_replicates": 40, "n_warmup": 2_000, "random_state": 0} | more)
+    return sf.FairClassifier(
+        **{"tolerance": 0.05, "n_replicates": 40, "solver": "one_pass", "n_warmup": 2_000, "random_state": 0} | more
+    )
 
 
 def fitted(**more):
@@ -187,7 +189,7 @@ def test_a_model_that_the_rows_do_not_determine_gives_no_verdict():
 def test_intervals_cover_with_everything_drawn_again(data, criterion):
     repetitions = 100
     rows = data(seed=7).sample(50_000)
-    clf = sf.FairClassifier(criterion, tolerance=0.05, n_warmup=2_000, n_replicates=99)
+    clf = sf.FairClassifier(criterion, tolerance=0.05, solver="one_pass", n_warmup=2_000, n_replicates=99)
     found = sf.calibrate(
         clf, rows.X, rows.y, sensitive_features=rows.sensitive, n_rows=6_000, n_evaluation=2_000,
         repetitions=repetitions, n_jobs=2, progress=False,

@@ -26,7 +26,9 @@ DECAY = PolynomialDecay(0.2, 0.6)
 
 
 def make(criterion="demographic_parity", **parameters):
-    return FairClassifier(criterion, **{"n_replicates": 5, "n_warmup": 100, "random_state": 0} | parameters)
+    return FairClassifier(
+        criterion, **{"n_replicates": 5, "solver": "one_pass", "n_warmup": 100, "random_state": 0} | parameters
+    )
 
 
 def apart(weight=None, rows=D_PRIME):

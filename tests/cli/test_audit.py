@@ -173,9 +173,10 @@ def test_the_exit_code_is_the_verdict(here, people, monkeypatch):
         ("demographic_parity", None, 0, None),
         ("demographic_parity", 0.5, 0, "within margin"),
         ("none", 0.05, 3, "violates margin"),
-        ("none", 0.25, 4, "not enough evidence"),
+        ("none", 0.27, 4, "not enough evidence"),
     ):
         more = () if margin is None else ("--margin", margin)
+        more = (*more, "--tolerance", 0.1) if criterion != "none" else more  # equality would leave little to learn
         found, output = audit("data.csv", "--criterion", criterion, *more, expected=code, replicates=40)
         assert found["verdict"] == verdict
         assert output.endswith("report.html")
@@ -436,17 +437,16 @@ def test_data_without_a_feature_are_refused(here, people):
     assert "No column is left to learn from. Name some as features." in refused(people(500)[["sex", "high"]])
 
 
-@pytest.mark.parametrize("rows", [30, 60])
+@pytest.mark.parametrize("rows", [30, 45])
 def test_a_file_with_few_rows_is_refused(here, people, rows):
     assert "There are too few rows" in refused(people(rows))
 
 
-@pytest.mark.parametrize("rows", [100, 150])
-def test_a_file_with_hardly_enough_rows_gives_no_definite_verdict(here, people, rows):
-    found, output = audit(people(rows), "--margin", "0.9", expected=4, replicates=40)
-    assert found["rows"]["training"] + found["rows"]["evaluation"] == rows
+def test_a_file_with_hardly_enough_rows_serves_twice_and_gives_no_definite_verdict(here, people):
+    found, output = audit(people(150), "--margin", "0.9", expected=4, replicates=40)
+    assert found["rows"] == {"read": 150, "training": 150, "evaluation": 150, "bad": [], "folds": 5}
     assert found["models"][0]["intervals"][0]["high"] < 0.9
-    assert "Assumption not met: The rows determine the model." in output
+    assert "Assumption not met: The solver reaches the optimum" in output
 
 
 def test_a_file_with_one_row_is_refused(here, people):

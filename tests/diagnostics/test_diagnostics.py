@@ -338,7 +338,7 @@ def test_small_group():
     rows = DM(seed=0).sample(6000)
     group = np.array(["a", "b"])[np.asarray(rows.sensitive).astype(int)]
     group[[*range(20), 4050]] = "c"
-    clf = sf.FairClassifier(random_state=0, n_replicates=2, n_warmup=2000, tolerance=0.1)
+    clf = sf.FairClassifier(random_state=0, n_replicates=2, solver="one_pass", n_warmup=2000, tolerance=0.1)
     with pytest.warns(SmallGroup, match=r"Group 'c' has fewer than 30 rows.*not constrained\. Train on more") as caught:
         clf.partial_fit(rows.X[:4000], rows.y[:4000], sensitive_features=group[:4000])
     assert len(caught) == 1
@@ -429,7 +429,9 @@ def test_late_group():
     clf.partial_fit(rows.X[2000:], rows.y[2000:], sensitive_features=late)  # it is reported once
     assert clf.group_counts_.set_index("group")["constrained"].to_dict() == {"a": True, "b": True, "c": False}
     for criterion in (None, "demographic_parity"):  # there is nothing to miss, or the late group is constrained too
-        clf = sf.FairClassifier(criterion, random_state=0, n_replicates=2, n_warmup=1000, loss="squared_error")
+        clf = sf.FairClassifier(
+            criterion, random_state=0, n_replicates=2, solver="one_pass", n_warmup=1000, loss="squared_error"
+        )
         clf.partial_fit(rows.X[:2000], rows.y[:2000], sensitive_features=group[:2000])
         clf.partial_fit(rows.X[2000:], rows.y[2000:], sensitive_features=late)
         assert not clf.model_.diagnostics

@@ -133,7 +133,7 @@ def test_changes_are_counted_across_batches_checkpoints_and_merges(tmp_path):
 def test_changes_are_counted_when_new_groups_appear_and_groups_are_missing():
     X, y, _ = stream(600)
     group = np.array(["m", "n"] * 300)
-    clf = sf.FairClassifier(None, random_state=0, n_replicates=2, n_warmup=100)
+    clf = sf.FairClassifier(None, random_state=0, n_replicates=2, solver="one_pass", n_warmup=100)
     clf.partial_fit(X[:200], y[:200], sensitive_features=group[:200])
     late = np.r_[["n", "a", "a"], group[203:400]]  # "n" was the last group; "a" sorts before it and shifts its code
     clf.partial_fit(X[200:400], y[200:400], sensitive_features=late)

@@ -19,7 +19,9 @@ ROLES = {"label": "hired", "sensitive": "sex", "features": FEATURES}
 
 
 def classifier(**params):
-    return sf.FairClassifier(**({"n_replicates": 200, "n_warmup": 200, "random_state": 3} | params))
+    return sf.FairClassifier(
+        **({"n_replicates": 200, "solver": "one_pass", "n_warmup": 200, "random_state": 3} | params)
+    )
 
 
 def deadly(function, marker):

@@ -393,7 +393,7 @@ def test_intervals_without_replicates_cover_the_optimum_of_a_learnt_constraint(m
     inside = np.zeros(3)
     for seed in range(repetitions):
         at = np.random.default_rng([8, seed]).integers(n, size=12_000)
-        clf = sf.FairClassifier(n_warmup=2_000, random_state=seed, **every)
+        clf = sf.FairClassifier(solver="one_pass", n_warmup=2_000, random_state=seed, **every)
         clf.fit(population.X[at], population.y[at], sensitive_features=population.group[at])
         found = clf.coef_interval(method=method)
         inside += ((found["low"] <= optimum) & (optimum <= found["high"])).to_numpy()

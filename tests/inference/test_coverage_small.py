@@ -67,7 +67,7 @@ def test_cheap_intervals_cover_the_optimum_of_training(n_replicates, fixed):
     whole = {"sensitive_features": population.group}
     for repetition in range(repetitions):
         rows = np.random.default_rng([n_replicates, repetition]).integers(n, size=4_000)
-        clf = sf.FairClassifier(n_replicates=n_replicates, n_warmup=2_000, random_state=repetition)
+        clf = sf.FairClassifier(n_replicates=n_replicates, solver="one_pass", n_warmup=2_000, random_state=repetition)
         clf.fit(population.X[rows], population.y[rows], sensitive_features=population.group[rows], constraint_set=given)
         if optimum is None:
             optimum = sf.theory.optimum(clf, population.X, population.y, **whole)

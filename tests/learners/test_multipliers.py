@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from surefair import kernels
-from surefair.learners.multipliers import LAWS, SIGNED_LAWS, Multipliers, philox, uniforms
+from surefair.learners.multipliers import LAWS, SIGNED_LAWS, Multipliers, uniforms
+from surefair.rows.philox import philox
 
 FOURTH_MOMENT = {"two_point": 1.0, "uniform": 9 / 5, "exponential": 9.0, "normal": 3.0, "poisson": 4.0}  # central
 

@@ -462,7 +462,9 @@ def test_replicates_begin_at_the_optima_on_the_warm_up_rows_with_their_own_weigh
     V = learner.settings.multipliers.draw(0, 4_000, 6)
     for column in range(6):
         optima = exact(task, learner, W, first, V[:, column]).optima(0.05)
-        assert min(np.abs(theta[:, column] - optimum.theta).max() for optimum in optima) < 1e-6
+        assert (
+            min(np.abs(theta[:, column] - optimum.theta).max() for optimum in optima) < 1e-3 * theta.std(axis=1).max()
+        )
 
 
 @pytest.mark.slow

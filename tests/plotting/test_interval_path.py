@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic
 
 
 def make(criterion="demographic_parity"):
-    return FairClassifier(criterion, n_replicates=20, n_warmup=200, random_state=0)
+    return FairClassifier(criterion, n_replicates=20, solver="one_pass", n_warmup=200, random_state=0)
 
 
 def first_batches(stream, n):

@@ -11,7 +11,6 @@ from scipy.sparse import csr_matrix
 
 import surefair as sf
 from surefair.criteria import CRITERIA, Criterion
-from surefair.learners.multipliers import Multipliers
 from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES
 from surefair.rows import Groups, Levels, Names, Rows, as_columns
@@ -52,8 +51,10 @@ def fresh(rows, criterion="demographic_parity", seed=0, **parameters):
         "alpha": 1e-4,
         "step_size": None,
         "n_replicates": 10,
-        "multipliers": Multipliers("two_point", seed),
+        "multiplier": "two_point",
+        "seed": seed,
         "surrogate": "decisions",
+        "solver": "one_pass",
         "n_warmup": N_FIRST,
         "fit_intercept": True,
         "intersections": False,
@@ -345,7 +346,7 @@ def test_a_late_group_is_constrained_once_it_has_enough_rows():
 def test_a_reseeded_model_under_a_fixed_constraint_starts_over_with_other_replicates(state):
     model = STATES[state]()
     other = model.reseed(9)
-    assert (other.n_rows, other.seed, other.trained.problem.multipliers.seed) == (0, 9, 9)
+    assert (other.n_rows, other.seed, other.trained.problem.seed) == (0, 9, 9)
     assert other.first.same_as(model.first)
     assert other.trained.W.tobytes() == model.trained.W.tobytes()
     same, another = model.reseed(model.seed).take(ROWS), other.take(ROWS)
@@ -365,7 +366,7 @@ REST = slice(N_FIRST, None)
 def test_a_model_that_is_reseeded_after_its_warm_up_rows_gives_later_rows_other_weights(rows, parameters):
     begun = fresh(rows, **parameters).begin_with(rows.part(slice(0, N_FIRST)))
     other = begun.reseed(9)
-    assert (other.n_rows, other.seed, other.trained.problem.multipliers.seed) == (N_FIRST, 9, 9)
+    assert (other.n_rows, other.seed, other.trained.problem.seed) == (N_FIRST, 9, 9)
     assert other.replicates.tobytes() == begun.replicates.tobytes()
     assert other.diagnostics == begun.diagnostics
     expected, same, another = (one.take(rows.part(REST)) for one in (begun, begun.reseed(begun.seed), other))

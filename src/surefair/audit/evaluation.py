@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from surefair.inference.cross_fit import CrossFit
 from surefair.inference.sources import Tally
 from surefair.rows import FloatArray, Rows
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
@@ -23,19 +25,31 @@ def tally_decisions(model: Model, rows: Rows, sources: Sequence[str], n_threads:
     return Tally.of(model, rows, sources, METHOD, n_threads)
 
 
+def _together(rows: Rows, right: Sequence[NDArray[np.bool_]]) -> FloatArray:
+    """Weight of the rows by whether the first model is right, and whether the second is."""
+    first, second = right
+    return np.array([[float(rows.weight @ (a & b)) for b in (~second, second)] for a in (~first, first)])
+
+
 class Evaluation(NamedTuple):
     """Counts of decisions, and how often the models are right together."""
 
-    tallies: Mapping[str, Tally]  # by model
+    tallies: Mapping[str, Any]  # by model: a Tally or, where rows are few, a CrossFit
     right: FloatArray  # (2, 2), weight of the rows by whether the first model is right, and whether the second is
     square: float  # sum of squared weights
 
     @classmethod
     def of(cls, models: Mapping[str, Model], rows: Rows, tallies: Sequence[Tally]) -> Evaluation:
         """Evaluate on the rows that the tallies were counted on."""
-        first, second = ((model.answer().trained.score(rows.X) > 0.0) == (rows.y > 0.0) for model in models.values())
-        right = np.array([[float(rows.weight @ (a & b)) for b in (~second, second)] for a in (~first, first)])
-        return cls(dict(zip(models, tallies, strict=True)), right, float(rows.weight @ rows.weight))
+        right = [(model.answer().trained.score(rows.X) > 0.0) == (rows.y > 0.0) for model in models.values()]
+        return cls(dict(zip(models, tallies, strict=True)), _together(rows, right), float(rows.weight @ rows.weight))
+
+    @classmethod
+    def crossed(cls, models: Mapping[str, Model], rows: Rows, n_threads: int) -> Evaluation:
+        """Evaluate by cross-fitting, on the rows that the models were trained on."""
+        fits = {name: CrossFit.of(model.problem, rows, n_threads=n_threads) for name, model in models.items()}
+        right = _together(rows, [fit.right for fit in fits.values()])
+        return cls(fits, right, float(rows.weight @ rows.weight))
 
     def __add__(self, other: Evaluation) -> Evaluation:  # type: ignore[override]
         tallies = {name: tally + other.tallies[name] for name, tally in self.tallies.items()}
@@ -52,6 +66,20 @@ class Evaluation(NamedTuple):
         """Rows of each group, by column and group."""
         tally = next(iter(self.tallies.values()))
         return {label: int(rows.sum()) for label, rows in zip(tally.groups.labels, tally.of_fit.rows, strict=True)}
+
+    @property
+    def base_rates(self) -> dict[tuple[Any, Any], float | None]:
+        """Share of positive labels of each group, by column and group."""
+        tally = next(iter(self.tallies.values()))
+        labels = tally.of_fit.weight.sum(axis=2)
+        shares = (float(one[1] / one.sum()) if one.sum() > 0.0 else None for one in labels)
+        return dict(zip(tally.groups.labels, shares, strict=True))
+
+    @property
+    def folds(self) -> int | None:
+        """Folds of cross-fitting; None where rows were held out."""
+        tally = next(iter(self.tallies.values()))
+        return len(tally.models) if isinstance(tally, CrossFit) else None
 
     def is_constant(self, model: str) -> bool:
         """Whether a model decides the same for everyone."""

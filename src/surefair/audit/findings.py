@@ -14,6 +14,7 @@ from surefair.audit.result import find_interval
 from surefair.audit.settings import AuditSettings
 from surefair.diagnostics import DIAGNOSTICS, Diagnostic
 from surefair.inference.coefficients import coefficient_table
+from surefair.inference.cross_fit import CrossFit
 from surefair.inference.evaluation import model_interval
 from surefair.inference.interval import UNDECIDED, VIOLATES, WITHIN, Interval, Question, plain
 from surefair.inference.metric import get_metric
@@ -30,9 +31,11 @@ class Finding(NamedTuple):
     diagnostics: tuple[Diagnostic, ...]
 
 
-def ask(model: Model, tally: Tally, metric: str, source: str, settings: AuditSettings) -> Interval:
+def ask(model: Model, tally: Tally | CrossFit, metric: str, source: str, settings: AuditSettings) -> Interval:
     """Interval for the unfairness of a model in one metric, from one source."""
     question = Question(get_metric(metric), source, METHOD, settings.confidence_level)
+    if isinstance(tally, CrossFit):
+        return tally.interval(question)
     return model_interval(model.answer(), tally, question)
 
 
@@ -52,6 +55,7 @@ def find(
     """
     tally = evaluation.tallies[name]
     intervals = [ask(model, tally, metric, source, settings) for metric in settings.measured for source in SOURCES]
+    common = [*common, *(one for one in model.diagnostics if one.forbids_verdict)]
     diagnostics = dict.fromkeys([*(one for interval in intervals for one in interval.diagnostics), *common])
     table = coefficient_table(model.answer().trained, model.features, settings.confidence_level, "basic")
     rows = zip(*table.values(), strict=True)

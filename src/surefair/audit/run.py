@@ -51,6 +51,7 @@ from surefair.training.model import Model
 
 VALUES = 30  # values of a column to split by that must be held out
 LEAST = 50  # rows to train on
+MOST_CROSSED = 10_000  # rows that serve for training and for evaluation, by cross-fitting
 FIRST_LOOK = 500  # training rows before the first look along the stream
 APART = 1.4  # factor between two looks
 PATH_SOURCES = ("total", "training")  # looked at along the stream
@@ -74,6 +75,7 @@ def audit(
     weights: str | None = None,
     split_by: str | None = None,
     include_sensitive: bool = False,
+    allow_leakage: bool = False,
     keep_order: bool = False,
     names: Sequence[str] | None = None,
     delimiter: str | None = None,
@@ -119,6 +121,8 @@ def audit(
         Column whose equal values stay together, in training or in evaluation.
     include_sensitive : bool
         Whether models also learn from the sensitive columns.
+    allow_leakage : bool
+        Whether models may learn from a column that all but equals the label; otherwise it stops the audit.
     keep_order : bool
         Whether training takes rows in the order of the data.
     names : sequence of str, optional
@@ -159,7 +163,8 @@ def audit(
     asked = AuditSettings(**dict[str, Any](
         label=label, sensitive=sensitive, criterion=criterion, metrics=metrics, margin=margin, positive=positive,
         features=features, drop=drop, weights=weights, split_by=split_by, include_sensitive=include_sensitive,
-        keep_order=keep_order, names=names, delimiter=delimiter, encoding=encoding, max_bad_rows=max_bad_rows,
+        allow_leakage=allow_leakage, keep_order=keep_order, names=names, delimiter=delimiter, encoding=encoding,
+        max_bad_rows=max_bad_rows,
         confidence_level=confidence_level, loss=loss, surrogate=surrogate, tolerance=tolerance, penalty=penalty,
         alpha=alpha, n_replicates=n_replicates, random_state=random_state, shard_rows=shard_rows,
     ))  # fmt: skip
@@ -227,7 +232,7 @@ class Running:
         Chunks or shards read, and rows trained on.
     """
 
-    PLAIN = ("files", "chunks", "trained", "path", "complete")  # written to JSON as they are
+    PLAIN = ("files", "chunks", "trained", "path", "complete", "crossed")  # written to JSON as they are
 
     def __init__(self, data: Any, settings: AuditSettings, place: str | None, in_shards: bool = False) -> None:
         bad = BadRows(settings.max_bad_rows)
@@ -247,6 +252,7 @@ class Running:
         self.trained = 0
         self.path: list[dict[str, Any]] = []
         self.complete = False
+        self.crossed = False  # whether every held-out row was trained on as well, for cross-fitting
         self.notes: list[str] = []  # about damaged checkpoints
         self.n_jobs = 1
 
@@ -317,14 +323,14 @@ class Running:
         last = time.monotonic()
         saved = self.intake.read
         stopped = False
-        for number, table in enumerate(self.source.tables(CHUNK, self.read)):
+        for number, (table, is_last) in enumerate(_with_last(self.source.tables(CHUNK, self.read))):
             if number == 0:
                 self.intake.settle(table, self.read)
             if number < self.chunks:
                 continue
             if stopped:  # and there is more to read
                 break
-            self._take(table)
+            self._take(table, is_last)
             progress(self.intake.read)
             stopped = stop()
             due = time.monotonic() - last > seconds if every is None else self.intake.read - saved >= every
@@ -427,16 +433,26 @@ class Running:
 
     # -- One chunk ----------------------------------------------------------------------------------------------------
 
-    def _take(self, table: pa.Table) -> None:
+    def _take(self, table: pa.Table, is_last: bool) -> None:
         """Hold out some rows of a chunk, and train on the others."""
         settings = self.settings
-        self.held, rows = hold_out(self.held, self.intake.rows(table).trimmed(), settings.random_state)
+        rows = self.intake.rows(table).trimmed()
+        few = self.chunks == 0 and is_last
+        self.crossed = few and rows.n <= MOST_CROSSED and settings.split_by is None
+        if self.crossed:
+            self.held = rows
+        else:
+            self.held, rows = hold_out(self.held, rows, settings.random_state)
         if not settings.keep_order:
             rows = rows.part(np.random.default_rng([settings.random_state, 11, self.chunks]).permutation(rows.n))
         if self.chunks == 0:
             n_first = self._make_models(rows)
-            self._begin(rows.part(slice(0, n_first)))
-            rows = rows.part(slice(n_first, None))
+            if few and self.models["constrained"].problem.is_exact(rows.n, rows.X.shape[1]):
+                self._each(lambda model, n_threads: model.train(rows, n_threads=n_threads))
+                self.trained, rows = rows.n, rows.part(slice(0, 0))
+            else:
+                self._begin(rows.part(slice(0, n_first)))
+                rows = rows.part(slice(n_first, None))
         self._learn(rows)
         self.chunks += 1
 
@@ -532,6 +548,8 @@ class Running:
         held = self.held
         if held is None:
             raise ValueError("There is no row in the data. Check that the file was written to its end.")
+        if self.crossed:
+            return self._conclude(Evaluation.crossed(self.models, held, self.n_jobs), dependent=False)
         evaluation = Evaluation.of(self.models, held, self._count(tuple(SOURCES)))
         units = len(np.unique(side_of(held, self.settings.random_state)))
         return self._conclude(evaluation, dependent=self.settings.split_by is not None and units < held.n)
@@ -549,7 +567,7 @@ class Running:
         verdict = None
         if settings.margin is not None:
             verdict = findings.overall(one["verdict"] for one in models[0]["verdicts"])
-        groups = self._describe_groups(evaluation.groups)
+        groups = self._describe_groups(evaluation)
         rows = {"read": self.intake.read + self.intake.bad.total - self.intake.own_bad, "training": self.trained}
         files = [file._asdict() for file in self.source.files()] if self._is_stream else self.files
         data = {"name": self.source.name, "kind": self.source.kind, "files": files}
@@ -559,7 +577,7 @@ class Running:
             complete=self.complete,
             settings=settings.to_dict() | {"labels": [*self.intake.labels]},
             data=data | ({"shards": self.shards} if self.shards else {}),
-            rows=rows | {"evaluation": evaluation.n, "bad": self.intake.bad.to_dict()},
+            rows=rows | {"evaluation": evaluation.n, "bad": self.intake.bad.to_dict(), "folds": evaluation.folds},
             columns=self._describe_columns(),
             groups=groups,
             models=models,
@@ -587,7 +605,9 @@ class Running:
             if column is not None:
                 n = int(encoder.kept[name].sum())
                 total = len(encoder.kept[name])
-                note = "" if n == total else f"{total - n} of {total} features follow from others"
+                notes = [getattr(column, "note", ""), self.intake.notes.get(name, "")]
+                notes += [] if n == total else [f"{total - n} of {total} features follow from others"]
+                note = "; ".join(part for part in notes if part)
             role = roles.get(name) or ("left out" if n == 0 and note else "dropped" if column is None else column.role)
             found.append({
                 "name": name, "role": role, "features": n, "missing": self.intake.missing[name],
@@ -595,8 +615,9 @@ class Running:
             })  # fmt: skip
         return found
 
-    def _describe_groups(self, seen: dict[Any, int]) -> list[dict[str, Any]]:
-        """Rows of each group, including groups that only evaluation rows have."""
+    def _describe_groups(self, evaluation: Evaluation) -> list[dict[str, Any]]:
+        """Rows and labels of each group, including groups that only evaluation rows have."""
+        seen, base = evaluation.groups, evaluation.base_rates
         known = self.models["constrained"].group_counts()
         none = {"n": 0, "constrained": False}
         keys = sorted({*known, *seen}, key=lambda key: (self.settings.sensitive.index(key[0]), in_order(key[1])))
@@ -604,7 +625,7 @@ class Running:
         for key in keys:
             counts = known.get(key, none)
             rows = {"training": counts["n"], "evaluation": seen.get(key, 0), "constrained": counts["constrained"]}
-            found.append({"column": key[0], "group": key[1]} | rows)
+            found.append({"column": key[0], "group": key[1]} | rows | {"base_rate": base.get(key)})
         return found
 
 
@@ -616,6 +637,17 @@ def _contents(files: list[dict[str, Any]]) -> list[tuple[int, str]]:
 def _listed(files: list[dict[str, Any]]) -> str:
     shown = [f"{file['name']!r} of {file['size']:,} bytes, SHA-256 {file['sha256'][:12]}…" for file in files[:3]]
     return ", ".join(shown) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+
+
+def _with_last(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
+    """Yield tables, each with whether it is the last."""
+    before = None
+    for table in tables:
+        if before is not None:
+            yield before, False
+        before = table
+    if before is not None:
+        yield before, True
 
 
 def _until(stop: Callable[[], bool], results: Iterable[bytes]) -> Iterator[bytes]:

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 NAMES = (
-    "label", "sensitive", "positive", "features", "drop", "weights", "names", "delimiter", "encoding", "max_bad_rows",
+    "label", "sensitive", "positive", "features", "drop", "weights", "allow_leakage", "names", "delimiter", "encoding",
+    "max_bad_rows",
 )  # fmt: skip
 
 
@@ -43,6 +44,7 @@ def _options(required: bool) -> list[Callable[..., Any]]:
         click.option("--features", multiple=True, help="Columns to learn from: a,b,c.  [default: all others]"),
         click.option("--drop", multiple=True, help="Columns not to learn from: a,b,c."),
         click.option("--weights", help="Column of sample weights."),
+        click.option("--allow-leakage", is_flag=True, help="Learn even from columns that all but equal the label."),
         click.option("--names", multiple=True, help="Names of all columns of a CSV file without a header: a,b,c."),
         click.option("--delimiter", help="Delimiter of a CSV file.  [default: a comma; a tab for .tsv]"),
         click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a CSV file."),

@@ -173,7 +173,8 @@ def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = Fa
     level = f"{100.0 * found.settings['confidence_level']:g} %"
     console.print(found.sentence, highlight=False, markup=False)
     models = found.models if found.settings["criterion"] else found.models[:1]
-    table = Table(title=f"Unfairness on {found.rows['evaluation']:,} held-out rows: {level} intervals, source total")
+    rows = "rows, by cross-fitting" if found.rows["folds"] else "held-out rows"
+    table = Table(title=f"Unfairness on {found.rows['evaluation']:,} {rows}: {level} intervals, source total")
     table.add_column("metric", overflow="fold")
     for model in models:
         table.add_column(model["name"] if found.settings["criterion"] else "model", justify="right", no_wrap=True)
@@ -185,11 +186,18 @@ def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = Fa
     console.print(table)
     rows = ", ".join(f"{found.rows[name]:,} {name}" for name in ("training", "evaluation"))
     shards = f" in {found.data['shards']:,} shards" if "shards" in found.data else ""
-    console.print(f"Rows: {found.rows['read']:,} read{shards}; {rows}.", highlight=False)
+    folds = f" (the same rows, in {found.rows['folds']} folds)" if found.rows["folds"] else ""
+    console.print(f"Rows: {found.rows['read']:,} read{shards}; {rows}{folds}.", highlight=False)
+    rates = (f"{one['group']} {one['base_rate']:.1%}" for one in found.groups if one["base_rate"] is not None)
+    label = f"{found.settings['label']} = {found.settings['labels'][1]}"
+    console.print(visible(f"Positive labels ({label}): {', '.join(rates)}."), highlight=False, markup=False)
     learnt = [one for one in found.columns if one["features"]]
     left = ", ".join(f"{one['name']} ({one['note']})" for one in found.columns if one["role"] == "left out")
     words = f"Features: {sum(one['features'] for one in learnt)}, from {', '.join(one['name'] for one in learnt)}."
     console.print(visible(f"{words}{f' Left out: {left}.' if left else ''}"), highlight=False, markup=False)
+    for one in learnt:
+        if one["note"]:
+            console.print(visible(f"Column {one['name']}: {one['note']}."), highlight=False, markup=False)
     for words in unused_rows(found.rows["bad"]):
         console.print(words, highlight=False, markup=False)
     doubts = [one for one in found.assumptions if not one["held"]]

@@ -7,6 +7,7 @@ import numpy as np
 from surefair.diagnostics._diagnostic import Diagnostic, FloatArray
 
 MOST = 0.3  # root mean square distance of replicates from the fit, relative to its length
+TIMES = 2.5  # the same relative to what it is for as many rows and features without a constraint
 FAR = 5.0  # the same for the way of the fit since the warm-up rows, relative to the spread of replicates on them
 
 
@@ -22,10 +23,11 @@ class UnsettledModel(Diagnostic):
 DIAGNOSTIC = UnsettledModel
 
 
-def check(theta: FloatArray, first: FloatArray) -> list[Diagnostic]:
+def check(theta: FloatArray, first: FloatArray, usual: float = 0.0) -> list[Diagnostic]:
     """Check coefficients (D, 1 + B) of the fit and its replicates, now and after the warm-up rows.
 
-    Coordinates are such that the length of coefficients is the size of the scores.
+    Coordinates are such that the length of coefficients is the size of the scores. ``usual`` is the root mean square
+    distance of replicates from the fit that so many rows and features have without a constraint.
     """
     length = float(np.linalg.norm(theta[:, 0]))
     away = _spread(theta)
@@ -36,7 +38,7 @@ def check(theta: FloatArray, first: FloatArray) -> list[Diagnostic]:
             "warm-up rows were too few, or rows change over time."
         )
         return [UnsettledModel(message, way, FAR)]
-    if away <= MOST * length:
+    if away <= max(MOST * length, TIMES * usual):
         return []
     share = away / length if length > 0.0 else np.inf
     message = (

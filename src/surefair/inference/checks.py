@@ -104,7 +104,8 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
         return []
     learner: Any = fit.learner
     found: list[Diagnostic] = []
-    if fit.is_newton and (found := unsettled_model.check(learner.mean(fit.state), fit.state.origin[: len(fit.W)])):
+    first = fit.state.origin[: len(fit.W)] if fit.is_newton else None
+    if first is not None and (found := unsettled_model.check(learner.mean(fit.state), first, learner.usual(fit.state))):
         return found
     if fit.problem.tolerance > 0.0:
         push, gap = learner.pushes(fit.state)
@@ -113,6 +114,10 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
         found += boundary_constraint.check(
             room, gap[:, 1:].std(axis=1, ddof=1), np.abs(push[:, 0]), error, fit.problem.tolerance
         )
+    if (
+        fit.exact and fit.n_rows == fit.first.n
+    ):  # every replicate is solved, whether or not there are enough rows for the limit law
+        return found
     sd = theta[:, 1:].std(axis=1, ddof=1)
     if not fit.is_newton:  # the rest needs moments of all features
         if fit.problem.penalty is None and fit.problem.surrogate == "decisions":

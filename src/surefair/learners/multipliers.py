@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from surefair import kernels
 from surefair.rows import FloatArray
+from surefair.rows.philox import MASK, philox
 
 LAWS = {
     "two_point": kernels.TWO_POINT,
@@ -36,53 +37,17 @@ SIGNED_LAWS = frozenset({"uniform", "normal"})
 
 TRAINING = 0
 EVALUATION = 1
-"""Purposes: training and evaluation draw different numbers from the same seed."""
+"""Purposes: training and evaluation draw different numbers from the same seed; ``tables/split.py`` has another."""
 
 # P(Poisson(1) <= j) for j = 0, 1, ...: the multiplier of a uniform number u is how many entries are smaller.
 POISSON_CDF: FloatArray = np.cumsum(np.exp(-1.0) / np.cumprod(np.r_[1.0, np.arange(1.0, 13.0)]))
-
-_MASK = np.uint64(0xFFFFFFFF)
-_ROUND_MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_KEY_INCREMENTS = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
-
-
-def philox(counter: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Turn counters into 128 random bits each: Philox4x32-10.
-
-    Parameters
-    ----------
-    counter : ndarray of shape (..., 4)
-        Four 32-bit words, held in uint64.
-    seed : int
-        64-bit key.
-
-    Returns
-    -------
-    ndarray of shape (..., 4)
-        Four random 32-bit words, held in uint64.
-
-    Examples
-    --------
-    >>> [f"{word:08x}" for word in philox(np.zeros(4, dtype=np.uint64), seed=0)]
-    ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
-    """
-    x0, x1, x2, x3 = np.moveaxis(np.asarray(counter, dtype=np.uint64), -1, 0)
-    k0 = np.uint64(seed) & _MASK
-    k1 = np.uint64(seed) >> np.uint64(32)
-    for _ in range(10):
-        a = x0 * _ROUND_MULTIPLIERS[0]
-        b = x2 * _ROUND_MULTIPLIERS[1]
-        x0, x1, x2, x3 = (b >> np.uint64(32)) ^ x1 ^ k0, b & _MASK, (a >> np.uint64(32)) ^ x3 ^ k1, a & _MASK
-        k0 = (k0 + _KEY_INCREMENTS[0]) & _MASK
-        k1 = (k1 + _KEY_INCREMENTS[1]) & _MASK
-    return np.stack([x0, x1, x2, x3], axis=-1)
 
 
 def random_words(seed: int, first_row: int, n_rows: int, n_blocks: int, purpose: int) -> NDArray[np.uint64]:
     """Return four 32-bit words for each row and each block of columns, shape (n_rows, 4 · n_blocks)."""
     rows = np.arange(first_row, first_row + n_rows, dtype=np.uint64)[:, None]
     blocks = np.arange(n_blocks, dtype=np.uint64)[None, :]
-    counter = np.stack(np.broadcast_arrays(rows & _MASK, rows >> np.uint64(32), blocks, np.uint64(purpose)), axis=-1)
+    counter = np.stack(np.broadcast_arrays(rows & MASK, rows >> np.uint64(32), blocks, np.uint64(purpose)), axis=-1)
     return philox(counter, seed).reshape(n_rows, 4 * n_blocks)
 
 

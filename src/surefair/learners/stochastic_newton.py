@@ -39,12 +39,15 @@ from numpy.typing import NDArray
 from surefair import kernels
 from surefair.criteria import Comparisons, Entries, surrogate
 from surefair.learners._settings import Settings
+from surefair.learners.acceleration import fixed_points
 from surefair.learners.geometry import combinations, floored_inverse, lifted, n_clear, noise_scale, solved
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.trace import symmetric
 from surefair.rows import FloatArray, IntArray
 
 BLOCK = kernels.DRAWN
+WHOLE, MEASURE = 0, -1  # strides of the kernel: all rows are one block; they are only measured
+SETTLED = 1e-3  # change of the scores, relative to √(D / n), at which a column has settled on n warm-up rows
 SURVEYED = ("loss_bend", "bend", "drift", "slopes", "steep", "size", "seen", "scatter")
 GROWTH = 16  # the Hessian is renewed when the number of rows has grown by one part in so many
 WIDE = 64  # features from which on blocks have more rows
@@ -138,6 +141,10 @@ class StochasticNewton:
 
     def init(self, n_columns: int) -> NewtonState:
         """State after the warm-up rows."""
+        return self.begin(n_columns)[0]
+
+    def begin(self, n_columns: int, n_threads: int = 1) -> tuple[NewtonState, NDArray[np.bool_]]:
+        """State after the warm-up rows, and for which columns the problem has been solved on them."""
         D = len(self.settings.start)
         c = self.form.comparisons
         C, J = c.n_cells, len(c.pairs)
@@ -187,11 +194,41 @@ class StochasticNewton:
         pushed = np.asarray(self.form.push != 0.0, dtype=np.float64)
         state = self._renewed(state._replace(followed=pushed[:, None]), block.n)
         state = self._survey(state._replace(**_zeros(state)), block, every)  # with the slopes that are known
-        moving = self._moving(state)
-        args = self._arguments(state, block, True, np.empty((0, D)))
-        kernels.on_threads(kernels.newton, args, (moving,), 1, (0, n_columns))
+        columns = (0, n_columns)
+
+        def run(stride: int, at: FloatArray) -> kernels.Columns:
+            moving = self._moving(state, copy=True)._replace(theta=at[:D].copy(), push=at[D:].copy())
+            moving = moving._replace(counts=known.counts.copy(), weight=known.weight.copy())
+            kernels.on_threads(kernels.newton, (*args, stride, np.empty((0, D))), (moving,), n_threads, columns)
+            return moving
+
+        args = self._arguments(state, block)
+        known = self._moving(state)
+        begun = np.concatenate([state.theta, state.push])
+        known = run(MEASURE, begun)  # which counts the rows
+        found, settled = fixed_points(
+            lambda at: np.concatenate(run(WHOLE, at)[:2]), begun, D, SETTLED * np.sqrt(D / block.n)
+        )
+        moving = run(MEASURE, found)
         state = self._folded(state._replace(**moving._asdict()))
-        return state._replace(origin=np.concatenate(moving))
+        return state._replace(origin=np.concatenate(moving)), settled
+
+    def moved(self, state: NewtonState, column: int, V: FloatArray, theta: FloatArray, push: FloatArray) -> NewtonState:
+        """State after the warm-up rows with another optimum in a column, to which the weights V of the rows lead."""
+        c = self.form.comparisons
+        first = self.form.first
+        entries = c.entries(first.y, first.group)
+        score = (first.X @ theta)[:, None]
+        value = surrogate(c.kind, entries.constant, entries.sign, score, self._scale(theta))[0]
+        some = entries.cell >= 0
+        count, total = np.zeros(c.n_cells), np.zeros(c.n_cells)
+        np.add.at(count, entries.cell[some], V[np.nonzero(some)[0]])
+        np.add.at(total, entries.cell[some], (value * V[:, None])[some])
+        value = np.divide(total, count, out=np.zeros_like(total), where=count > 0.0)
+        moving = self._moving(state, copy=True)
+        for array, new in zip(moving, (theta, push, value, count, [V.sum()]), strict=True):
+            array[:, column] = new
+        return state._replace(**moving._asdict(), origin=np.concatenate(moving))
 
     def step(
         self, state: NewtonState, X: FloatArray, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
@@ -324,7 +361,7 @@ class StochasticNewton:
         """State after blocks of rows, apart from the sums that all columns share."""
         moving = self._moving(state, copy=True)
         path = np.empty((-(-block.n // self.stride), len(state.theta)))
-        args = self._arguments(state, block, False, path)
+        args = (*self._arguments(state, block), self.stride, path)
         columns = columns or (0, state.theta.shape[1])
         if columns[0] > 0:  # the Hessian follows the fit itself
             kernels.on_threads(kernels.newton, args, (moving,), 1, (0, 1))
@@ -508,6 +545,11 @@ class StochasticNewton:
         """Return the learner with other weights for the rows that follow."""
         return replace(self, settings=replace(self.settings, multipliers=multipliers))
 
+    def without_features(self) -> StochasticNewton:
+        """Return the learner without the features of its warm-up rows, which only ``init`` and ``merge`` need."""
+        first = self.form.first._replace(X=self.form.first.X[:, :0])
+        return replace(self, form=self.form._replace(first=first))
+
     def _scale(self, theta: FloatArray) -> FloatArray:
         """1 / (width · spread), shape (R,)."""
         spread = self.form.width * np.sqrt(np.sum(theta**2, axis=0))
@@ -562,19 +604,24 @@ class StochasticNewton:
         """Coefficients, multipliers, values, counts and weight of all columns after all rows."""
         return self._moving(self.completed(state))
 
+    def usual(self, state: NewtonState) -> float:
+        """Root mean square distance of replicates from the fit without a constraint, √(D / n) over the curvature's."""
+        D = len(state.theta)
+        bend = float(np.trace(state.loss_bend[:, 0])) / (D * max(float(state.scatter[-1, 0, -1]), 1.0))
+        return float(np.sqrt(D / (max(bend, 1e-300) * state.k)))
+
     def pushes(self, state: NewtonState) -> tuple[FloatArray, FloatArray]:
         """Multipliers of the pairs, and their gaps in terms of the surrogate, (J, R) each."""
         at = self.columns(state)
         c = self.form.comparisons
         return at.push, c.gaps(c.rate_values(at.value))
 
-    def _arguments(self, state: NewtonState, block: Block, is_first: bool, path: FloatArray) -> tuple[Any, ...]:
-        """Arguments of the kernel, up to the columns."""
+    def _arguments(self, state: NewtonState, block: Block) -> tuple[Any, ...]:
+        """Arguments of the kernel, up to the stride."""
         objective = self.settings.objective()
         comparing, geometry = self._comparing(state), self.geometry(state)
         rows = block.rows._replace(X=np.ascontiguousarray(block.rows.X, dtype=self.form.dtype))
-        stride = 0 if is_first else self.stride
-        return rows, kernels.Entries(*block.entries), objective, comparing, geometry, stride, path
+        return rows, kernels.Entries(*block.entries), objective, comparing, geometry
 
     def _moving(self, state: NewtonState, copy: bool = False) -> kernels.Columns:
         """Arrays that rows move."""

@@ -1,6 +1,8 @@
 """Turn the columns of a table into a matrix of numbers, by rules that are chosen on the warm-up rows and then fixed.
 
-- A number is standardised. A missing number counts as the mean; if warm-up rows miss some, an indicator says so.
+- A number is standardised. A missing number counts as the mean; if warm-up rows miss some, an indicator says so. A code
+  such as 99999 for "unknown", repeated and far from all other values, counts as missing. Values far out in the tails
+  are clipped, because one of them could otherwise decide the fit.
 - A category becomes indicators, without one for its most common value. Rare values share one indicator, and values that
   the warm-up rows do not have get it too. (If a handful of rows, all with the same label, had an indicator, a huge
   coefficient for it could satisfy a constraint on average scores at no cost and change hardly any decision.)
@@ -42,6 +44,13 @@ MANY = 100  # distinct values beyond which a column is hashed
 BUCKETS = 32  # features of a hashed column
 FOLLOWS = 0.01  # share of unexplained variance below which a feature follows from others
 UNIQUE = 0.9  # share of distinct values beyond which a column only identifies rows
+LEAST = 30  # rows of a column that may number them
+DENSE = 3  # whole numbers that differ in every row number the rows if they span at most so many times as many
+BULK = (0.005, 0.995)  # quantiles between which a column has the bulk of its values
+TAIL = 3.0  # spans of the bulk beyond it where values are clipped
+APART = 2.0  # spans of the bulk, at least, that no value crosses on the way to a code
+MOST_CODES = 5  # at one end of a column
+FEWEST = 10  # distinct values of a column that may have codes: otherwise it is a scale
 MISSING = "(missing)"
 OTHER = "(other)"
 
@@ -63,10 +72,25 @@ class Number:
     def __init__(self, name: str, column: pa.Array) -> None:
         values, wrong = as_numbers(column)
         missing = np.isnan(values) if wrong is None else np.isnan(values) & ~wrong
+        finite = values[np.isfinite(values)]
         self.name = name
-        self.scaler = StandardScaler().fit(values[np.isfinite(values)][:, None])
-        self.flagged = bool(missing.any())
-        self.names = (name, f"{name} is missing") if self.flagged else (name,)
+        self.codes = find_codes(finite)
+        plain = finite[~np.isin(finite, self.codes)]
+        self.bounds = tail_bounds(plain)
+        self.scaler = StandardScaler().fit(plain.clip(*self.bounds)[:, None])
+        self.flagged = bool(missing.any() or len(self.codes))
+        coded = " or ".join(["missing"] * bool(missing.any()) + [f"{code:g}" for code in self.codes])
+        self.names = (name, f"{name} is {coded}") if self.flagged else (name,)
+        self.note = self._note(finite, plain)
+
+    def _note(self, finite: FloatArray, plain: FloatArray) -> str:
+        """What was done about unusual values, in words."""
+        shown = [f"{code:g} ({np.count_nonzero(finite == code):,} rows)" for code in self.codes]
+        notes = [f"{', '.join(shown)}: far from all other values, so treated as missing"] if shown else []
+        low, high = self.bounds
+        if n := np.count_nonzero((plain < low) | (plain > high)):
+            notes.append(f"{n:,} value{'s' if n > 1 else ''} beyond {low:.4g} or {high:.4g} clipped")
+        return "; ".join(notes)
 
     def write(self, column: pa.Array, into: FloatArray, encoded: Encoded) -> None:
         """Fill in the features of some rows, and note the rows that are bad or lack a value."""
@@ -79,10 +103,53 @@ class Number:
         if infinite.any():
             encoded.bad[f"column {self.name!r} holds an infinite value"] = infinite
         encoded.missing[self.name] = missing
-        scaled = self.scaler.transform(np.where(infinite, np.nan, values)[:, None])[:, 0]
+        coded = np.isin(values, self.codes)
+        clipped = np.where(infinite | coded, np.nan, values).clip(*self.bounds)
+        scaled = self.scaler.transform(clipped[:, None])[:, 0]
         into[:, 0] = np.where(np.isfinite(scaled), scaled, 0.0)
         if self.flagged:
-            into[:, 1] = missing
+            into[:, 1] = missing | coded
+
+
+def find_codes(values: FloatArray) -> FloatArray:
+    """Numbers that stand for something else, such as 99999 for "unknown": repeated, and far from all other values.
+
+    At either end of the values there may be a few, with nothing between them and the rest over twice the span of the
+    bulk of the values.
+
+    Examples
+    --------
+    >>> find_codes(np.array([*range(100), 9998.0, 9998.0, 9999.0, 9999.0]))
+    array([9998., 9999.])
+    >>> find_codes(np.array([*range(100), 9999.0]))
+    array([], dtype=float64)
+    """
+    distinct, count = np.unique(values, return_counts=True)
+    found: list[float] = []
+    for end, times in ((distinct[::-1], count[::-1]), (distinct, count)):
+        for n in range(1, min(MOST_CODES, len(end) - FEWEST) + 1):
+            rest = np.repeat(end[n:], times[n:])
+            low, high = np.quantile(rest, BULK)
+            span = high - low if high > low else np.ptp(rest)
+            if times[:n].min() > 1 and times[:n].sum() < len(rest) and abs(end[n - 1] - end[n]) > APART * span:
+                found += end[:n].tolist()
+                break
+    return np.array(sorted(found), dtype=np.float64)
+
+
+def tail_bounds(values: FloatArray) -> tuple[float, float]:
+    """Bounds beyond which values are clipped: three spans of the bulk away from it.
+
+    Examples
+    --------
+    >>> low, high = tail_bounds(np.arange(1001.0))
+    >>> low, high
+    (-2965.0, 3965.0)
+    """
+    low, high = np.quantile(values, BULK)
+    if low == high:
+        return -np.inf, np.inf
+    return float(low - TAIL * (high - low)), float(high + TAIL * (high - low))
 
 
 class Category:
@@ -254,6 +321,10 @@ def _reason_against(values: FloatArray) -> str | None:
     high = finite.max()
     if low == high:
         return f"constant, {finite[0]:g} in every row"
+    n = len(finite)
+    whole = n >= LEAST and high - low < DENSE * n and np.array_equal(finite, finite.round())
+    if whole and len(np.unique(finite)) == n:
+        return "numbers the rows: a different whole number in every row"
     if ((finite == low) | (finite == high)).all():  # the column is an indicator
         share = np.array([np.mean(finite == low), np.mean(finite == high)])
         if share.min() < RARE:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from surefair.names import one_of
 from surefair.rows import CodedColumn, Groups, IntArray, Levels, Names, Rows
+from surefair.tables import telltales
 from surefair.tables.bad_rows import BadRows
 from surefair.tables.encoder import MISSING, Features, as_numbers, as_words, is_number, is_text, plain_column
 from surefair.tables.source import DataSource, open_source
@@ -48,6 +49,8 @@ class Columns:
         Column whose equal values stay on one side of a split.
     include_sensitive : bool
         Whether the sensitive columns are features too.
+    allow_leakage : bool
+        Whether a feature may all but equal the label.
     names : tuple of str or None
         Names of the columns of a CSV file without a header.
     delimiter, encoding : str
@@ -64,6 +67,7 @@ class Columns:
     weights: str | None = None
     split_by: str | None = None
     include_sensitive: bool = False
+    allow_leakage: bool = False
     names: tuple[str, ...] | None = None
     delimiter: str | None = None
     encoding: str = "utf-8"
@@ -133,6 +137,8 @@ class Intake:
     columns : Columns
     encoder : Features or None
         None before the first table.
+    notes : dict of str to str
+        What to know about columns, by column.
     labels : tuple of str
         The negative and the positive one.
     first, read : int
@@ -151,6 +157,7 @@ class Intake:
         self.bad = bad
         self.place = place
         self.encoder: Features | None = None
+        self.notes: dict[str, str] = {}
         self.labels: tuple[str, ...] = ()
         self.first = 0
         self._forget()
@@ -191,6 +198,33 @@ class Intake:
         taken = {columns.label, columns.weights, columns.split_by}
         taken |= set() if columns.include_sensitive else {*columns.sensitive}
         self.encoder = Features.fit(table, columns.features or [name for name in read if name not in taken])
+        self._look_for_telltales(table)
+
+    def _look_for_telltales(self, table: pa.Table) -> None:
+        """Refuse features that all but equal the label, and note those that all but equal a group."""
+        assert self.encoder is not None
+        label = self.columns.label
+        used = {name: plain_column(table, name) for name in self.encoder.columns}
+        roles = {name: column.role for name, column in self.encoder.columns.items()}
+        used = {name: pa.array(as_numbers(column)[0]) if roles[name] == "number" else column
+                for name, column in used.items() if roles[name] != "hashed"}  # fmt: skip
+        code, words = as_words(plain_column(table, label))
+        some = pa.array(np.isin(words, self.labels)[code])
+        target = (words == self.labels[1])[code][np.isin(words, self.labels)[code]]
+        found = telltales.leaks({name: column.filter(some) for name, column in used.items()}, target)
+        if found and not self.columns.allow_leakage:
+            name, share = max(found.items(), key=lambda one: one[1])
+            raise ValueError(
+                f"Column {name!r} all but equals the label {label!r}: it alone tells the two labels apart in "
+                f"{100.0 * share:.1f} % of all pairs of rows. If it is known only after the decision, leave it out "
+                f"(drop=[{name!r}], --drop {name}). If not, allow it (allow_leakage=True, --allow-leakage)."
+            )
+        self.notes = dict.fromkeys(found, f"all but equals the label {label!r}")
+        for column in self.columns.sensitive:
+            code, words = as_words(plain_column(table, column))
+            others = {name: values for name, values in used.items() if name != column}
+            for name, (group, _) in telltales.proxies(others, words[code]).items():
+                self.notes[name] = f"all but equals the group {group!r} of {column!r}, and can stand for it"
 
     def rows(self, table: pa.Table) -> Rows:
         """Turn a table into rows; rows that cannot be used are counted, each under the first reason found."""

@@ -32,12 +32,14 @@ from surefair.training.coordinates import (
     with_ones,
 )
 from surefair.training.problem import Problem
+from surefair.training.stationary import Stationary
 from surefair.training.warm_up import WIDTH, Task, rebuild, warm_up
 from surefair.training.warm_up_sparse import scaling, sparse_learner
 
 RANK = 1e-10  # singular values below this share of the largest are rounding
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
 MOST_DENSE = 1000  # features up to which sparse rows are made dense, some at a time
+COPIES = 6  # of the rows that an exact solution holds at a time
 SPARSE_CHUNK = 2**16  # sparse rows that are learnt from at a time
 MOST_BYTES = 4 * 2**30  # of the coefficients of sparse rows under a constraint, and their sums
 
@@ -65,6 +67,8 @@ class Fit:
         Number of fits that were merged into this one; each had its own start to forget.
     columns : tuple of int or None
         First and last column of the state that rows move; None for all.
+    exact : bool
+        Whether the fit began with all rows there were. It does not keep their features, so it cannot be merged.
     """
 
     problem: Problem
@@ -76,6 +80,7 @@ class Fit:
     weight: float = 0.0
     shards: int = 1
     columns: tuple[int, int] | None = None
+    exact: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -108,6 +113,11 @@ class Fit:
         # BLAS would round differently for different numbers of columns; this kernel does not.
         kernels.change_coordinates(np.ascontiguousarray(mean.T), np.ascontiguousarray(self.W.T), theta)
         return theta.T
+
+    @property
+    def optimum(self) -> Stationary:
+        """Coefficients and multipliers of the fit, as an optimum of rows like these."""
+        return Stationary(self.coefficients[:, 0], self.state.push[:, 0], np.nan, True)
 
     def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Split coefficients into those of the features and the intercepts, which are 0 where there is none."""
@@ -192,6 +202,12 @@ class Fit:
         learner, state = before.regrouped(self.state, task_of(self.problem, rows).comparisons, groups.recode(known))
         return replace(self, first=rows, learner=learner, state=state)
 
+    def sealed(self) -> Fit:
+        """Return the fit as an exact solution on its first rows, without their features."""
+        learner: Any = self.learner
+        first = replace(self.first, X=self.first.X[:, :0])
+        return replace(self, first=first, learner=learner.without_features(), exact=True)
+
     def merge(self, other: Fit) -> Fit:
         """Merge the fits of two shards of rows, whose replicates have weights of their own."""
         mine, theirs = (fit.learner.completed(fit.state) for fit in (self, other))
@@ -261,6 +277,7 @@ class Fit:
             "sparse": self.sparse,
             "weight": self.weight,
             "shards": self.shards,
+            "exact": self.exact,
         }
         arrays = add_prefix("first", self.first.pack(), "_") | _pack_tuple("state", self.state)
         form = self.learner.form
@@ -282,11 +299,12 @@ class Fit:
             learner: Any = (
                 sparse_learner(task, rows, arrays["W"], problem.multipliers)
                 if sparse
-                else rebuild(task, problem, rows, arrays)
+                else rebuild(task, problem, rows, arrays, meta["exact"])
             )
             fit = cls(problem, rows, arrays["W"], learner, None, sparse)
             state = _unpack_tuple("state", PrimalDualState if sparse else NewtonState, arrays)
-            return replace(fit, state=state._replace(k=int(state.k)), weight=meta["weight"], shards=meta["shards"])
+            fit = replace(fit, state=state._replace(k=int(state.k)), weight=meta["weight"], shards=meta["shards"])
+            return replace(fit, exact=meta["exact"])
         fit = assemble(
             problem, rows, arrays["W"], _unpack_tuple("form", form_class, arrays), arrays["start"],
             PolynomialDecay(**meta["schedule"]),
@@ -333,8 +351,13 @@ class Begun(NamedTuple):
     carriers: list[Carrier]  # rare columns
 
 
-def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun | None]:
-    """Begin a fit whose constraint is learnt from all rows with the warm-up rows; wide ones show nothing yet."""
+def begin_learnt(
+    problem: Problem, rows: Rows, n_threads: int = 1, near: Fit | None = None
+) -> tuple[Fit, Begun | None]:  # fmt: skip
+    """Begin a fit whose constraint is learnt from all rows with the warm-up rows; wide ones show nothing yet.
+
+    A fit to similar rows that is ``near`` saves work.
+    """
     groups = rows.names.groups
     some = rows.y[rows.weight > 0.0]
     if len(np.unique(some)) < 2:
@@ -351,10 +374,12 @@ def begin_learnt(problem: Problem, rows: Rows) -> tuple[Fit, Begun | None]:
     if is_sparse(rows.X):
         rows = replace(rows, X=rows.X.toarray())
     X = with_ones(rows.X, problem.fit_intercept)
-    begun = warm_up(task_of(problem, rows), X, rows.y, rows.group, rows.weight, problem.multipliers)
+    begun = warm_up(
+        task_of(problem, rows), X, rows.y, rows.group, rows.weight, problem.multipliers, 1 + problem.n_replicates,
+        n_threads, None if near is None else near.optimum,
+    )  # fmt: skip
     learner: Any = begun.learner
-    state = learner.init(1 + problem.n_replicates)
-    fit = Fit(problem, rows, begun.W, learner, state, False, weight=float(rows.weight.sum()))
+    fit = Fit(problem, rows, begun.W, learner, begun.state, False, weight=float(rows.weight.sum()))
     return fit, Begun(begun.reached, *begun.gaps, begun.carriers)
 
 
@@ -423,6 +448,11 @@ def check_wide(problem: Problem, X: Any) -> None:
             f"dtype={problem.dtype!r} works for dense rows, and for sparse rows with at most {MOST_DENSE:,} features; "
             f"received a sparse matrix of shape {X.shape}. Use dtype='float64'."
         )
+    if problem.solver == "exact":
+        raise ValueError(
+            f"solver='exact' works for dense rows, and for sparse rows with at most {MOST_DENSE:,} features; received "
+            f"a sparse matrix of shape {X.shape}. Use solver='one_pass'."
+        )
     if problem.criterion is None:
         return
     comparisons = Comparisons.of(problem.criterion, problem.surrogate, (2,))
@@ -443,6 +473,17 @@ def check_wide(problem: Problem, X: Any) -> None:
         f"{problem.n_replicates} replicates of {X.shape[1]:,} features would need "
         f"{16 * D * (1 + problem.n_replicates) / 2**30:.1f} GiB, more than {MOST_BYTES / 2**30:.0f} GiB. {advice}."
     )
+
+
+def check_size(problem: Problem, n_rows: int, n_features: int) -> None:
+    """Refuse an exact solution that would need too much memory."""
+    need = 8 * n_rows * (COPIES * (n_features + 1) + problem.n_replicates + 1)
+    if need > 2 * MOST_BYTES:
+        raise ValueError(
+            f"The exact solution on {n_rows:,} rows with {n_features:,} features and {problem.n_replicates} replicates "
+            f"would need about {need / 2**30:.0f} GiB, and at most {2 * MOST_BYTES // 2**30} are allowed. Use "
+            "solver='one_pass', whose memory does not grow with the rows."
+        )
 
 
 def check_plain(X: Any, dtype: str) -> None:

@@ -37,6 +37,7 @@ from surefair.training.fit import (
     begin,
     begin_learnt,
     check_plain,
+    check_size,
     check_wide,
     is_wide,
 )
@@ -103,7 +104,7 @@ class Model:
     @property
     def seed(self) -> int:
         """Seed of the replicates' weights."""
-        return self.problem.multipliers.seed
+        return self.problem.seed
 
     @property
     def n_rows(self) -> int:
@@ -178,8 +179,9 @@ class Model:
     # -- Training -----------------------------------------------------------------------------------------------------
 
     def train(
-        self, rows: Rows, constraint_set: Rows | None = None, n_threads: int = 1, learn: Learn = Fit.learn
-    ) -> Model:
+        self, rows: Rows, constraint_set: Rows | None = None, n_threads: int = 1, learn: Learn = Fit.learn,
+        near: Model | None = None,
+    ) -> Model:  # fmt: skip
         """Train on a whole data set.
 
         The first rows are warm-up rows. Under a schedule they are set apart as the constraint set, at most a fifth of
@@ -192,15 +194,25 @@ class Model:
         n_threads : int
         learn : callable
             ``Fit.learn``, or something that does the same elsewhere.
+        near : Model, optional
+            A model of similar rows, which saves an exact solution most of its work.
         """
         model = self._count(rows)
         first = constraint_set
         if first is None:
             learnt = self.problem.learns and not is_wide(rows.X)
+            if learnt and learn is Fit.learn and self.problem.is_exact(rows.n, rows.X.shape[1]):
+                check_size(self.problem, *rows.X.shape)
+                exact = replace(model, problem=self.problem.for_exact)
+                return replace(exact.begin(rows, False, n_threads, near).sealed(), problem=self.problem)
             n_first = self.n_first if learnt else min(self.n_first, rows.n // 5)
             first, rows = rows.part(slice(0, n_first)), rows.part(slice(n_first, None))
-        model = model.begin(first, given=constraint_set is not None)
+        model = model.begin(first, constraint_set is not None, n_threads)
         return replace(model, fit=learn(model.trained, rows, n_threads, last=True))
+
+    def sealed(self) -> Model:
+        """Return the model as an exact solution on all rows, without the rows."""
+        return replace(self, fit=self.trained.sealed())
 
     def begin_with(self, rows: Rows) -> Model:
         """Begin with these rows, however few they are; a constraint set is not trained on, so it is not counted."""
@@ -214,14 +226,14 @@ class Model:
             return self.problem.n_warmup
         return max(self.problem.n_warmup, PER_FEATURE * min(self.n_features + 1, MOST_DENSE))
 
-    def begin(self, first: Rows, given: bool = True) -> Model:
+    def begin(self, first: Rows, given: bool = True, n_threads: int = 1, near: Model | None = None) -> Model:
         """Set the model up on its warm-up rows, or on its constraint set, which must have rows of every group known.
 
         ``given`` if the user passed these rows as the constraint set, which fixes the constraint.
         """
         wide = is_wide(first.X)
         if self.problem.learns and not given and not (wide and self.problem.criterion is None):
-            fit, begun = begin_learnt(self.problem, first)
+            fit, begun = begin_learnt(self.problem, first, n_threads, None if near is None else near.fit)
             found = () if begun is None else tuple(check_first_rows(fit, begun))
             return replace(self, fit=fit, waiting=None, found=found)
         if self.problem.learns and not given:
@@ -233,6 +245,11 @@ class Model:
 
     def take(self, rows: Rows, n_threads: int = 1) -> Model:
         """Take the next rows of a stream; until there are enough of them to begin with, they wait."""
+        if self.fit is not None and self.fit.exact and self.problem.solver == "exact" and rows.n:
+            raise ValueError(
+                f"This fit is the exact solution on its {self.n_rows:,} rows, and rows cannot be added to it. Fit all "
+                "rows together, or use solver='one_pass' from the start."
+            )
         model = self._count(rows)
         rows = rows if model.groups is None else rows.among(model.groups)
         if model.fit is None:
@@ -289,6 +306,11 @@ class Model:
             raise ValueError(
                 f"Both fits must have begun before they can be merged, which takes {self.n_first:,} rows. Train each "
                 "on more rows."
+            )
+        if self.fit.exact or other.fit.exact:
+            raise ValueError(
+                "A fit that is the exact solution on its rows cannot be merged. Fit all rows together, or fit every "
+                "shard with solver='one_pass'."
             )
         if self.groups is not None and other.groups is not None and [*self.groups.levels] == [*other.groups.levels]:
             groups = self.groups.joined_with(other.groups)

@@ -14,6 +14,10 @@ from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES, Loss
 from surefair.rows import FloatArray
 
+SOLVERS = ("auto", "one_pass", "exact")
+MOST_ROWS = 50_000  # that "auto" solves exactly
+MOST_WORK = 4e8  # numbers in these rows, times fits and replicates; about a second
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -37,9 +41,12 @@ class Problem:
         κ of the ridge κ‖θ‖²/2.
     step_size : PolynomialDecay or None
         The schedule; None for "auto". A schedule is the paper's algorithm, whose constraint is fixed.
+    solver : {"auto", "one_pass", "exact"}
     n_replicates : int
-    multipliers : Multipliers
-        Law and seed of the replicates' weights.
+    multiplier : str
+        Law of the replicates' weights, or "auto".
+    seed : int
+        Seed of these weights.
     n_warmup : int
         First rows: a fit whose constraint is learnt begins with them; under a schedule they are the constraint set.
     fit_intercept : bool
@@ -56,8 +63,10 @@ class Problem:
     sharpness: float | None
     alpha: float
     step_size: PolynomialDecay | None
+    solver: str
     n_replicates: int
-    multipliers: Multipliers
+    multiplier: str
+    seed: int
     n_warmup: int
     fit_intercept: bool
     intersections: bool
@@ -68,9 +77,24 @@ class Problem:
         """Whether the constraint is learnt from all rows, unless the user gives a constraint set."""
         return self.step_size is None
 
+    def is_exact(self, n_rows: int, n_features: int) -> bool:
+        """Whether so many rows, all there at once, are solved exactly and not in one pass."""
+        work = n_rows * (n_features + 1) * (self.n_replicates + 1)
+        return self.solver == "exact" or (self.solver == "auto" and n_rows <= MOST_ROWS and work <= MOST_WORK)
+
+    @property
+    def multipliers(self) -> Multipliers:
+        """Law and seed of the replicates' weights; in one pass "auto" takes the one that is drawn fastest."""
+        return Multipliers("two_point" if self.multiplier == "auto" else self.multiplier, self.seed)
+
+    @property
+    def for_exact(self) -> Problem:
+        """The problem for an exact solution, which may have few rows: "auto" takes weights that leave no row out."""
+        return replace(self, multiplier="exponential") if self.multiplier == "auto" else self
+
     def reseed(self, seed: int) -> Problem:
         """Return the same problem with another seed."""
-        return replace(self, multipliers=replace(self.multipliers, seed=seed))
+        return replace(self, seed=seed)
 
     def settings(self, start: FloatArray, schedule: PolynomialDecay) -> Settings:
         """Return what a learner needs to know."""
@@ -88,8 +112,8 @@ class Problem:
 
     def differences(self, other: Problem) -> list[str]:
         """Names of the classifier's parameters, other than the seed, in which two problems differ."""
-        differ = [field.name for field in fields(self) if _shown(self, field.name) != _shown(other, field.name)]
-        return ["multiplier" if name == "multipliers" else name for name in differ]
+        names = [field.name for field in fields(self) if field.name != "seed"]
+        return [name for name in names if getattr(self, name) != getattr(other, name)]
 
     def pack(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -101,7 +125,6 @@ class Problem:
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain |= {"criterion": None if self.criterion is None else self.criterion.name, "loss": self.loss.name}
         plain |= {"step_size": None if self.step_size is None else vars(self.step_size)}
-        plain |= {"multipliers": {"law": self.multipliers.law, "seed": int(self.multipliers.seed)}}
         return {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
 
     @classmethod
@@ -112,12 +135,5 @@ class Problem:
             "criterion": None if packed["criterion"] is None else CRITERIA[packed["criterion"]],
             "loss": LOSSES[packed["loss"]],
             "step_size": None if step_size is None else PolynomialDecay(**step_size),
-            "multipliers": Multipliers(**packed["multipliers"]),
         }
         return cls(**packed | looked_up)
-
-
-def _shown(problem: Problem, name: str) -> Any:
-    """A field for comparison; seeds may differ."""
-    value = getattr(problem, name)
-    return value.law if name == "multipliers" else value

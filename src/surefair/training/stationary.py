@@ -13,9 +13,9 @@ more than 2 %.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -276,9 +276,25 @@ class Conditions:
         one, two = c.pairs[:, 0], c.pairs[:, 1]
         return rates[one] - rates[two], np.sqrt(np.maximum(variance[one] + variance[two], 0.0))
 
-    def solve(self, tolerance: float = 0.0, penalty: float = 0.0) -> Stationary:
-        """Find the optimum: equal rates, rates within a tolerance, or a penalty."""
+    def solve(self, tolerance: float = 0.0, penalty: float = 0.0, near: Stationary | None = None) -> Stationary:
+        """Find the optimum: equal rates, rates within a tolerance, or a penalty.
+
+        An optimum of a similar problem that is ``near`` saves most of the work.
+        """
+        if len(self.comparisons.pairs) == 0:
+            return self.free(None if near is None else near.theta)
+        if near is not None and near.reached:
+            level = _levels(0.0, tolerance, penalty)[-1]
+            theta, push, reached = self._newton(near.theta, near.push, level, RESIDUAL)
+            if reached:
+                return Stationary(theta, push, self._objective(theta, level), True)
         return self._ends(tolerance, penalty, whole=False)[0]
+
+    def part(self, rows: Any) -> Conditions:
+        """Conditions on some of the rows."""
+        weight = self.weight[rows]
+        entries = Entries(*(array[rows] for array in self.entries))
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight / weight.mean(), entries=entries)
 
     def optima(self, tolerance: float = 0.0, penalty: float = 0.0) -> list[Stationary]:
         """Ends of the solver from all starts: first the one from the free optimum, unless others are clearly better."""
@@ -288,7 +304,7 @@ class Conditions:
         """Ends of the solver; unless they are all wanted, it gives up starts that cannot lead to a better one."""
         free = self.free()
         gap = self._largest_gap(free.theta)
-        if len(self.comparisons.pairs) == 0 or (penalty == 0.0 and gap <= tolerance):
+        if penalty == 0.0 and gap <= tolerance:
             return [free]
         first = self._tighten(free.theta, _levels(gap, tolerance, penalty))
         assert first is not None
@@ -308,9 +324,9 @@ class Conditions:
         ]
         return [*better, first.end, *(end for end in others if not any(end is one for one in better))]
 
-    def free(self) -> Stationary:
-        """Optimum without a constraint."""
-        theta = np.zeros(self.X.shape[1])
+    def free(self, near: FloatArray | None = None) -> Stationary:
+        """Optimum without a constraint; a point that is ``near`` saves work."""
+        theta = np.zeros(self.X.shape[1]) if near is None else near
         left = np.inf
         for _ in range(STEPS):
             gradient = self.loss_gradient(theta)
@@ -344,9 +360,7 @@ class Conditions:
         end = Stationary(theta, push, value, False)
         for level in levels:
             theta, push, reached = self._newton(theta, push, level, RESIDUAL if level is levels[-1] else LOOSE)
-            value = self.value(theta)
-            if level.give > 0.0:
-                value += 0.5 / level.give * float(np.sum(self._gaps(self.tangent(theta)) ** 2))
+            value = self._objective(theta, level)
             points[level] = theta
             if reached:
                 end = Stationary(theta, push, value, level is levels[-1])
@@ -355,6 +369,13 @@ class Conditions:
                 if value >= BETTER * rival.end.value or apart < SAME * np.linalg.norm(theta):
                     return None
         return Path(end, points)
+
+    def _objective(self, theta: FloatArray, level: Level) -> float:
+        """Mean loss, ridge and penalty."""
+        value = self.value(theta)
+        if level.give > 0.0:
+            value += 0.5 / level.give * float(np.sum(self._gaps(self.tangent(theta)) ** 2))
+        return value
 
     def clear(
         self, tangent: Tangent, inverse: FloatArray, plain: FloatArray, on: FloatArray, before: int = 0,

@@ -7,6 +7,7 @@ converges to does not depend on the draw of the warm-up rows, except that they f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from surefair.diagnostics.rare_column import RARE, Carrier
 from surefair.learners import Settings
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.schedules import PolynomialDecay
-from surefair.learners.stochastic_newton import Beginning, Learnt, StochasticNewton
+from surefair.learners.stochastic_newton import Beginning, Learnt, NewtonState, StochasticNewton
 from surefair.losses import Loss
 from surefair.rows import FloatArray, IntArray, Rows
 from surefair.storage.archive import Arrays
@@ -27,6 +28,8 @@ from surefair.training.stationary import Conditions, Stationary
 
 WIDTH = 0.75
 """Width of the slope of a decision, relative to the spread of the scores, unless ``sharpness`` says otherwise."""
+
+MANY, SOME = 8_000, 4_000  # from so many rows on, the problem is first solved on about this many of them
 
 
 class Task(NamedTuple):
@@ -51,9 +54,12 @@ class Task(NamedTuple):
             self.loss, ridge, self.comparisons, self.width, moved, y, weight / weight.mean(), entries, ones
         )
 
-    def solve(self, conditions: Conditions) -> Stationary:
-        """Find the optimum."""
-        return conditions.solve(self.tolerance, self.penalty * self.loss.penalty_factor)
+    def solve(self, conditions: Conditions, near: Stationary | None = None) -> Stationary:
+        """Find the optimum; on many rows, from the optimum on some of them, unless another point is ``near``."""
+        n = len(conditions.y)
+        if near is None and n > MANY:
+            near = self.solve(conditions.part(slice(None, None, -(-n // SOME))))
+        return conditions.solve(self.tolerance, self.penalty * self.loss.penalty_factor, near)
 
 
 def coordinates(X: FloatArray, weight: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
@@ -82,6 +88,7 @@ class WarmedUp(NamedTuple):
     """What the warm-up rows led to."""
 
     learner: StochasticNewton
+    state: NewtonState
     W: FloatArray  # (D, D), coordinates: θ = Wu, and rows X become XW
     reached: bool  # whether the problem was solved on them
     gaps: tuple[FloatArray, FloatArray, FloatArray]  # of decisions: without a constraint, with it, standard error
@@ -89,22 +96,43 @@ class WarmedUp(NamedTuple):
 
 
 def warm_up(
-    task: Task, X: FloatArray, y: FloatArray, group: IntArray, weight: FloatArray, multipliers: Multipliers
-) -> WarmedUp:
-    """Choose coordinates from the warm-up rows X (n, D), with the column of ones if there is one, and solve on them."""
+    task: Task, X: FloatArray, y: FloatArray, group: IntArray, weight: FloatArray, multipliers: Multipliers,
+    n_columns: int = 1, n_threads: int = 1, near: Stationary | None = None,
+) -> WarmedUp:  # fmt: skip
+    """Choose coordinates from the warm-up rows X (n, D), with the column of ones if there is one, and solve on them.
+
+    ``near`` is an optimum on similar rows, in units of the features.
+    """
     W, units = coordinates(X, weight, task.fit_intercept)
     moved = X @ W
     ridge = task.alpha * units
     conditions = task.conditions(W, ridge, moved, y, group, weight)
-    begin = task.solve(conditions)
-    free_theta = conditions.free().theta
+    near = None if near is None else near._replace(theta=np.asarray(np.linalg.solve(W, near.theta)))
+    begin = task.solve(conditions, near)
+    free_theta = conditions.free(begin.theta).theta
     free, error = conditions.decision_gaps(free_theta)
     held, _ = conditions.decision_gaps(begin.theta)
     on = conditions.followed(conditions.tangent(begin.theta)) > 0.0
     gaps = (free[on], held[on], error[on])
     learner = _learner(task, begin.theta, begin.push, ridge, moved, y, group, weight, multipliers)
     carriers = _carriers(conditions, X, W, free_theta, begin) if on.any() else []
-    return WarmedUp(learner, W, begin.reached, gaps, carriers)
+    state, settled = learner.begin(n_columns, n_threads)
+    state = _settled(task, conditions, begin, learner, state, np.flatnonzero(~settled[1:]) + 1)
+    return WarmedUp(learner, state, W, begin.reached, gaps, carriers)
+
+
+def _settled(
+    task: Task, conditions: Conditions, fit: Stationary, learner: StochasticNewton, state: NewtonState, which: IntArray
+) -> NewtonState:
+    """State in which the problem is solved for columns whose weights are too uneven for the Hessian of the fit."""
+    if not len(which):
+        return state
+    V = conditions.weight[:, None] * learner.settings.multipliers.draw(0, len(conditions.y), state.theta.shape[1])
+    for column in which.tolist():
+        own = replace(conditions, weight=V[:, column] / V[:, column].mean())
+        found = task.solve(own, near=fit._replace(reached=True))
+        state = learner.moved(state, column, V[:, column], found.theta, found.push) if found.reached else state
+    return state
 
 
 def _carriers(
@@ -122,9 +150,9 @@ def _carriers(
     return found
 
 
-def rebuild(task: Task, problem: Problem, rows: Rows, arrays: Arrays) -> StochasticNewton:
-    """Rebuild a learner from its warm-up rows and what was found on them."""
-    X = with_ones(rows.X, problem.fit_intercept) @ arrays["W"]
+def rebuild(task: Task, problem: Problem, rows: Rows, arrays: Arrays, exact: bool = False) -> StochasticNewton:
+    """Rebuild a learner from its warm-up rows, of which exact fits do not keep the features, and what they led to."""
+    X = rows.X if exact else with_ones(rows.X, problem.fit_intercept) @ arrays["W"]
     return _learner(
         task, arrays["start"], arrays["push"], arrays["ridge"], X, rows.y, rows.group, rows.weight, problem.multipliers
     )
@@ -145,5 +173,7 @@ def _learner(
         start=start,
         robust=True,
     )
-    first = Beginning(moved, y, weight / weight.mean(), group[:, : len(task.comparisons.sizes)])
+    first = Beginning(
+        moved, y, weight / (weight.mean() if len(weight) else 1.0), group[:, : len(task.comparisons.sizes)]
+    )
     return StochasticNewton(settings, Learnt(task.comparisons, task.width, ridge, push, first, task.dtype))

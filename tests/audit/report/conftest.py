@@ -115,7 +115,7 @@ def build(shape: str) -> Audit:
     columns = _columns(shape, np.arange(TRAINING) % 2)
     odd = HOSTILE[0] if shape == "hostile" else "table.csv"
     column = {"role": "sensitive", "features": 0, "missing": 3, "unseen": 1, "note": odd}
-    group = {"constrained": True, "evaluation": 120}
+    group = {"constrained": True, "evaluation": 120, "base_rate": 0.25}
     return Audit(
         sentence=f"Groups {first['pair'][0]!r} and {first['pair'][1]!r} differ by {first['estimate']:.4f} & more.",
         verdict=models[0]["verdicts"][0]["verdict"] if margin else None,
@@ -127,7 +127,7 @@ def build(shape: str) -> Audit:
         },
         data={"name": odd, "kind": "csv", "files": [{"name": odd, "size": 12345, "sha256": "5b" * 32}]},
         rows={
-            "read": TRAINING + EVALUATION, "training": TRAINING, "evaluation": EVALUATION,
+            "read": TRAINING + EVALUATION, "training": TRAINING, "evaluation": EVALUATION, "folds": None,
             "bad": [{"reason": "too few fields", "count": 2, "first": f"line 17: {odd!r}"}],
         },
         columns=[{"name": name} | column for name in columns],

@@ -1,0 +1,189 @@
+"""Cross-fitting: where rows are few, every row serves for evaluation, and none evaluates a model trained on it.
+
+Rows are dealt into folds, as evenly as possible in every group and label. The model that evaluates a fold is trained on
+all others, and decisions on all folds are counted together. So there are as many models as folds, and an interval is
+for the mean of their gaps: ``evaluation`` for that of these very models in the population, ``total`` for that of the
+models which unlimited rows would give, and so on.
+
+In every replicate a row has one weight: it counts in training with it, and in evaluation with the same one. A row that
+pulls a model towards itself is then also one that the evaluation has more or less of, as it would be if rows were drawn
+anew. This is why ``total`` can be narrower than ``evaluation``: a fit on rows that favour a group is stricter with that
+group, and these very rows say that it is favoured, so the two movements cancel in part. Weights that were drawn
+separately for training and evaluation would miss this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from surefair.diagnostics import Diagnostic, constant_decisions, exceeded_tolerance
+from surefair.inference.checks import training_diagnostics
+from surefair.inference.counts import Counts, count_decisions, rates_of
+from surefair.inference.interval import Context, Interval, Question, make_interval
+from surefair.inference.sources import SOURCES
+from surefair.rows import FloatArray, Groups, IntArray, Rows
+from surefair.tables.split import sides
+from surefair.training.model import Model
+from surefair.training.problem import Problem
+
+N_FOLDS = 5
+METHOD = "basic"
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """Models trained on all folds but one, and the counts of their decisions.
+
+    Attributes
+    ----------
+    rows : Rows
+    models : tuple of Model
+        One for each fold.
+    decision : ndarray of shape (n,)
+        Decision on each row, 0 or 1, by the model that was not trained on it.
+    counts : Counts of arrays of shape (groups, 2, 2)
+        Counts of these decisions.
+    tables : dict of str to ndarray of shape (1 + B, groups, 2, 2)
+        The same in the replicates, for the sources "training", "evaluation" and "total".
+    """
+
+    rows: Rows
+    models: tuple[Model, ...]
+    decision: IntArray
+    counts: Counts
+    tables: dict[str, FloatArray]
+
+    @classmethod
+    def of(cls, problem: Problem, rows: Rows, n_folds: int = N_FOLDS, n_threads: int = 1) -> CrossFit:
+        """Train a model for each fold, and count its decisions there."""
+        fold = deal(rows, n_folds, problem.seed)
+        check_folds(rows, n_folds)
+        problem = replace(problem, solver="exact")
+        tables = {source: np.zeros((1 + problem.n_replicates, sum(rows.groups.sizes), 2, 2)) for source in
+                  ("training", "evaluation", "total")}  # fmt: skip
+        decision = np.empty(rows.n, dtype=np.int64)
+        models = []
+        empty = Model.of(problem, rows.names, rows.X.shape[1])
+        near = Model.of(replace(problem, n_replicates=0), rows.names, rows.X.shape[1]).train(rows)
+        for number in range(n_folds):
+            # A row without weight is not trained on, and keeps its place among the replicates' weights.
+            train = replace(rows, weight=np.where(fold == number, 0.0, rows.weight))
+            model = empty.train(train, n_threads=n_threads, near=near)
+            models.append(model)
+            mine = np.flatnonzero(fold == number)
+            theta = model.trained.theta
+            X = model.trained.features(rows.X[mine])
+            positive = np.asarray(X @ theta > 0.0, dtype=np.float64)
+            V = model.trained.problem.multipliers.draw(0, rows.n, theta.shape[1])[mine]
+            weight = rows.weight[mine, None]
+            for source, times in (("training", 1.0), ("total", V)):
+                tables[source] += _count(rows.part(mine), weight * times, positive)
+            tables["evaluation"] += _count(rows.part(mine), weight * V, positive[:, :1])
+            decision[mine] = positive[:, 0]
+        counts = count_decisions(decision, rows.truth, rows.group, rows.groups.sizes, rows.uneven_weight)
+        return cls(rows, tuple(models), decision, counts, tables)
+
+    @property
+    def groups(self) -> Groups:
+        """Groups of the rows."""
+        return self.rows.groups
+
+    @property
+    def of_fit(self) -> Counts:
+        """Counts of the decisions of the fits: arrays of shape (groups, 2, 2)."""
+        return self.counts
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        """Whether each row is decided rightly, by the model that was not trained on it."""
+        return np.asarray(self.decision == self.rows.truth)
+
+    def interval(self, question: Question, library: str = "pandas") -> Interval:
+        """Interval for the mean unfairness of the models; its method is always "basic"."""
+        rates = question.metric.rates
+        source = question.source
+        trained = self._rates(rates, "training")[1:]
+        rates_b = trained
+        if source == "retraining":
+            middle = self._rates(rates, "training")[:1]
+            rates_b = middle + np.sqrt(2.0) * (trained - trained.mean(axis=0))
+        elif source != "training":
+            rates_b = self._rates(rates, source)[1:]
+        context = Context(
+            positive=self.rows.names.labels.values.tolist()[1],
+            n_training=self.rows.n - self.rows.n // len(self.models),
+            library=library,
+            notes=f"The gap is the mean of {len(self.models)} models, each measured on the rows that it was not "
+            "trained on",
+            diagnostics=tuple(self._diagnostics(SOURCES[source].training)),
+        )
+        asked = question._replace(method=METHOD)
+        interval = make_interval(asked, self.counts, self.rows.groups, rates_b, trained, context)
+        problem = self.models[0].problem
+        bounded = problem.surrogate == "decisions" and problem.penalty is None
+        same = problem.criterion is not None and question.metric.name == problem.criterion.name
+        if not (bounded and same and SOURCES[source].evaluation):
+            return interval
+        exceeded = exceeded_tolerance.check(interval.low, problem.tolerance)
+        return replace(interval, diagnostics=(*interval.diagnostics, *exceeded))
+
+    def _rates(self, rates: Any, source: str) -> FloatArray:
+        table = self.tables[source]
+        return rates_of(rates, Counts(table, table, table))
+
+    def _diagnostics(self, training: bool) -> list[Diagnostic]:
+        """What was found about the models: each kind once, from the model that shows it most."""
+        found: dict[str, Diagnostic] = {}
+        for model in self.models:
+            more = training_diagnostics(model.trained) if training else []
+            for one in [*model.diagnostics, *more]:
+                if (training or one.forbids_verdict) and one.name not in found:
+                    found[one.name] = one
+        of_fit = self.counts.weight[: self.rows.groups.sizes[0]].sum(axis=0)
+        return [*found.values(), *constant_decisions.check(of_fit.sum(axis=0).tolist(), of_fit.sum(axis=1).tolist())]
+
+
+def deal(rows: Rows, n_folds: int, seed: int) -> IntArray:
+    """Fold of each row; folds are about equally large in every combination of groups and label."""
+    side = sides(np.arange(rows.n, dtype=np.uint64), seed)
+    order = np.lexsort([side, rows.truth, *rows.group.T])
+    fold = np.empty(rows.n, dtype=np.int64)
+    fold[order] = np.arange(rows.n) % n_folds
+    return fold
+
+
+def check_folds(rows: Rows, n_folds: int) -> None:
+    """Refuse rows of which some fold would leave too few to train on."""
+    some = rows.weight > 0.0
+    for label, n in zip(rows.names.labels.values.tolist(), np.bincount(rows.truth[some], minlength=2), strict=True):
+        if n < n_folds:
+            raise ValueError(
+                f"Cross-fitting in {n_folds} folds needs {n_folds} rows of each label; {label!r} has {n}. Use more "
+                "rows, or fewer folds."
+            )
+    for code, (column, levels) in zip(rows.group.T, rows.groups.levels.items(), strict=True):
+        sizes = np.bincount(code[some & (code >= 0)], minlength=len(levels.values))
+        if np.sum(sizes >= n_folds) < 2:
+            of = "" if column is None else f" of {column!r}"
+            shown = ", ".join(f"{name!r} has {n}" for name, n in zip(levels.values.tolist(), sizes, strict=True))
+            raise ValueError(
+                f"Cross-fitting in {n_folds} folds needs two groups{of} with {n_folds} rows or more; {shown}. Use more "
+                "rows, fewer folds, or merge groups."
+            )
+
+
+def _count(rows: Rows, weight: FloatArray, positive: FloatArray) -> FloatArray:
+    """Sum weights (n, R) by group, truth and decision: (R, groups, 2, 2)."""
+    G, columns = sum(rows.groups.sizes), rows.group.shape[1]
+    cell = 2 * (rows.group + np.array(rows.groups.offsets)) + rows.truth[:, None]
+    start = np.arange(0, columns * rows.n + 1, columns)
+    member = csr_array((np.ones(cell.size), cell.ravel(), start), shape=(rows.n, 2 * G)).T
+    weight = np.broadcast_to(weight, np.broadcast_shapes(weight.shape, positive.shape))
+    accepted = member @ (weight * positive)
+    both = np.stack([member @ weight - accepted, accepted], axis=-1)  # (cells, R, decision)
+    return np.asarray(both.reshape(G, 2, -1, 2).transpose(2, 0, 1, 3))

@@ -75,6 +75,7 @@ calibrate: .venv/installed  ## run the full statistical studies; results in docs
 	$(BIN)/python studies/parity.py
 	$(BIN)/python studies/groups.py
 	$(BIN)/python studies/few.py
+	$(BIN)/python studies/small.py
 	$(BIN)/python studies/verdict.py
 	$(BIN)/python studies/efficiency.py
 	$(BIN)/python studies/frontier.py

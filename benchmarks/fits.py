@@ -37,7 +37,9 @@ Rates = dict[str, float]
 
 def ours(work: Work, data: Data, replicates: int, n_jobs: int = 1, dtype: str = "float64") -> Call:
     """Return our fit."""
-    clf = sf.FairClassifier(work.criterion, n_replicates=replicates, random_state=0, n_jobs=n_jobs, dtype=dtype)
+    clf = sf.FairClassifier(
+        work.criterion, n_replicates=replicates, random_state=0, solver="one_pass", n_jobs=n_jobs, dtype=dtype
+    )
 
     def fit() -> object:
         with cores(n_jobs):

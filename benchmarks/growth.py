@@ -107,7 +107,7 @@ def fitting(
     X, y, z = rows(work, work.rows, groups, seed=1)
     clf = sf.FairClassifier(
         work.criterion, tolerance=tolerance, n_replicates=work.replicates, n_warmup=n_warmup, random_state=0,
-        n_jobs=threads,
+        n_jobs=threads, solver="one_pass",
     )  # fmt: skip
 
     def fit(n: int = work.rows) -> None:

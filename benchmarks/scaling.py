@@ -41,7 +41,7 @@ EVALUATED = 20_000  # evaluation rows when measuring the rate of evaluation
 
 def classifier(work: Work, **more: Any) -> sf.FairClassifier:
     """Return the classifier for a work."""
-    return sf.FairClassifier(work.criterion, n_replicates=work.replicates, random_state=0, **more)
+    return sf.FairClassifier(work.criterion, n_replicates=work.replicates, random_state=0, solver="one_pass", **more)
 
 
 def partitions(work: Work, n: int) -> list[Any]:

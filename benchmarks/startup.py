@@ -30,7 +30,8 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(100, 3))
 y, z = (X[:, :2].sum(axis=1) > 0.5 * rng.normal(size=100)).astype(int), (X[:, 0] > rng.normal(size=100)).astype(int)
 """
-FIT = "sf.FairClassifier(n_warmup=64, random_state=0).fit(X, y, sensitive_features=z)"  # more rows than for warming up
+# There are more rows than for warming up.
+FIT = "sf.FairClassifier(solver='one_pass', n_warmup=64, random_state=0).fit(X, y, sensitive_features=z)"
 WARM = """
 from surefair import kernels
 counts = [kernel.stats for kernel in vars(kernels).values() if hasattr(kernel, "stats")]

@@ -47,7 +47,7 @@ CELLS = [
 def prepared(data: str, criterion: str, tolerance: float) -> tuple[Any, Any]:
     """Population as rows, and the problem."""
     rows = population(data)
-    clf = sf.FairClassifier(criterion, tolerance=tolerance, n_replicates=0)
+    clf = sf.FairClassifier(criterion, tolerance=tolerance, n_replicates=0, solver="one_pass")
     _, _, coded, _ = declare(clf, rows.X, rows.y, rows.sensitive, None, None)
     return coded, problem_of(clf, 0)
 

@@ -100,6 +100,6 @@ def test_unusual_values_do_not_decide_the_fit(column):
     one, two = (sf.audit(data, **SETTINGS) for data in (table, spoilt))
     for model in ("constrained", "unconstrained"):
         gaps = [found.interval("demographic_parity", model=model)["estimate"] for found in (one, two)]
-        assert gaps[0] == pytest.approx(gaps[1], abs=0.03)
+        assert gaps[0] == pytest.approx(gaps[1], abs=0.05)
     note = next(found["note"] for found in two.columns if found["name"] == "years")
     assert ("99999 (16 rows)" if column == "code" else "4 values beyond") in note

@@ -52,7 +52,7 @@ def test_a_stream_that_drifts_is_reported(fixed):
     sample = shuffled[:1000]
 
     def fitted(order):
-        clf = sf.FairClassifier(None, n_replicates=100, random_state=0)
+        clf = sf.FairClassifier(None, solver="one_pass", n_replicates=100, random_state=0)
         given = (X[sample], y[sample], np.zeros(1000)) if fixed else None
         return clf.fit(X[order], y[order], constraint_set=given)
 
@@ -70,7 +70,7 @@ def test_a_stream_far_from_its_warm_up_rows_is_reported():
     X = rng.normal(size=(n, 2))
     score = X[:, 0] * np.where(np.arange(n) < 4_000, -1.0, 1.0)
     y = rng.random(n) < 1.0 / (1.0 + np.exp(-score))
-    clf = sf.FairClassifier(None, n_replicates=100, random_state=0).fit(X, y)
+    clf = sf.FairClassifier(None, solver="one_pass", n_replicates=100, random_state=0).fit(X, y)
     with pytest.warns(UnsettledModel, match="or rows change over time"):
         clf.coef_interval()
 

@@ -308,7 +308,7 @@ def test_without_a_trace_the_error_says_why(kind):
         clf, reason = fixed(classifier(PROBLEMS["slabs"]), X, y, z), f"at most {FEATURES} features.*with 131 features"
     else:
         X = csr_matrix(np.hstack([X, np.zeros((600, 900))]))
-        clf = classifier(PROBLEMS["nothing"], n_warmup=200).fit(X, y)
+        clf = classifier(PROBLEMS["nothing"], solver="one_pass", n_warmup=200).fit(X, y)
         reason = "more than 1,000 features; received 1,031 features"
     for method in COVARIANCE_METHODS:
         with pytest.raises(ValueError, match=reason):
@@ -322,7 +322,7 @@ every_learnt = pytest.mark.parametrize("params", LEARNT.values(), ids=LEARNT)
 
 
 def newton(params, **more):
-    return classifier(params, n_warmup=200, **more)
+    return classifier(params, solver="one_pass", n_warmup=200, **more)
 
 
 @every_learnt
@@ -358,7 +358,7 @@ def test_covariances_of_a_learnt_constraint_do_not_depend_on_batches_threads_or_
 @every_learnt
 def test_covariances_of_merged_shards_are_near_those_of_one_pass(params):
     X, y, z = rows(30_000)
-    one = classifier(params, n_warmup=4_000, n_replicates=0).fit(X, y, sensitive_features=z)
+    one = classifier(params, solver="one_pass", n_warmup=4_000, n_replicates=0).fit(X, y, sensitive_features=z)
     first, *parts = (
         (X[part], y[part], z[part]) for part in (slice(4_000), slice(4_000, None, 2), slice(4_001, None, 2))
     )

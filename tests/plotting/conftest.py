@@ -31,7 +31,7 @@ def held_out(stream):
 @pytest.fixture(scope="session")
 def fitted(stream):
     train = stream.rows(0, 4_000)
-    clf = FairClassifier("error_rate", n_replicates=60, random_state=0)
+    clf = FairClassifier("error_rate", tolerance=0.1, n_replicates=60, random_state=0)
     return clf.fit(train.X, train.y, sensitive_features=train.sensitive)
 
 

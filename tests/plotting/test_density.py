@@ -29,7 +29,7 @@ def test_the_density_of_an_estimator_has_the_limits_of_its_training_interval(fit
     asked = {"sensitive_features": held_out.sensitive, "metric": "false_positive_rate"}
     display = DensityDisplay.from_estimator(fitted, held_out.X, held_out.y, **asked)
     interval = fitted.fairness_interval(held_out.X, held_out.y, source="training", **asked)
-    assert verticals(display.ax_) == [interval.gap_low, interval.gap_high]
+    assert verticals(display.ax_) == pytest.approx([interval.gap_low, interval.gap_high])
     assert interval.gap in verticals(display.ax_, "-")
     assert legend(display.ax_)[0] == "60 replicates"
     first, second = interval.pair

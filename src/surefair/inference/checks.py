@@ -104,8 +104,11 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
         return []
     learner: Any = fit.learner
     found: list[Diagnostic] = []
-    first = fit.state.origin[: len(fit.W)] if fit.is_newton else None
-    if first is not None and (found := unsettled_model.check(learner.mean(fit.state), first, learner.usual(fit.state))):
+    whole = fit.exact and fit.n_rows == fit.first.n
+    if fit.is_newton:
+        usual = learner.usual(fit.state) if whole else 0.0  # in one pass, rows were too few to begin with
+        found = unsettled_model.check(learner.mean(fit.state), fit.state.origin[: len(fit.W)], usual)
+    if found:
         return found
     if fit.problem.tolerance > 0.0:
         push, gap = learner.pushes(fit.state)
@@ -114,9 +117,7 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
         found += boundary_constraint.check(
             room, gap[:, 1:].std(axis=1, ddof=1), np.abs(push[:, 0]), error, fit.problem.tolerance
         )
-    if (
-        fit.exact and fit.n_rows == fit.first.n
-    ):  # every replicate is solved, whether or not there are enough rows for the limit law
+    if whole:  # replicates are solved, even if rows are too few for the limit law
         return found
     sd = theta[:, 1:].std(axis=1, ddof=1)
     if not fit.is_newton:  # the rest needs moments of all features

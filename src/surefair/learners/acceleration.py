@@ -58,8 +58,9 @@ def fixed_points(
     begins = np.ones(R, dtype=bool)  # columns without a step to compare with
     before = start, start
     for number in range(ROUNDS + int(PER_NUMBER * n_measured)):
-        end = step(x)
-        move = end - x
+        with np.errstate(over="ignore", invalid="ignore"):  # a column may run away, and begins again then
+            end = step(x)
+            move = end - x
         length = np.sqrt(_total(move[:n_measured] ** 2))
         length[~np.isfinite(length)] = np.inf
         better = ~settled & (length < shortest)

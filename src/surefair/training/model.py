@@ -201,7 +201,7 @@ class Model:
         first = constraint_set
         if first is None:
             learnt = self.problem.learns and not is_wide(rows.X)
-            if learnt and learn is Fit.learn and self.problem.is_exact(rows.n, rows.X.shape[1]):
+            if learnt and self.problem.is_exact(rows.n, rows.X.shape[1]):
                 check_size(self.problem, *rows.X.shape)
                 exact = replace(model, problem=self.problem.for_exact)
                 return replace(exact.begin(rows, False, n_threads, near).sealed(), problem=self.problem)

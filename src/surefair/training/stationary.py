@@ -304,7 +304,7 @@ class Conditions:
         """Ends of the solver; unless they are all wanted, it gives up starts that cannot lead to a better one."""
         free = self.free()
         gap = self._largest_gap(free.theta)
-        if penalty == 0.0 and gap <= tolerance:
+        if len(self.comparisons.pairs) == 0 or (penalty == 0.0 and gap <= tolerance):
             return [free]
         first = self._tighten(free.theta, _levels(gap, tolerance, penalty))
         assert first is not None

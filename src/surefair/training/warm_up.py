@@ -130,7 +130,8 @@ def _settled(
     V = conditions.weight[:, None] * learner.settings.multipliers.draw(0, len(conditions.y), state.theta.shape[1])
     for column in which.tolist():
         own = replace(conditions, weight=V[:, column] / V[:, column].mean())
-        found = task.solve(own, near=fit._replace(reached=True))
+        with np.errstate(over="ignore", invalid="ignore"):  # a column that runs away stays where it was
+            found = task.solve(own, near=fit._replace(reached=True))
         state = learner.moved(state, column, V[:, column], found.theta, found.push) if found.reached else state
     return state
 

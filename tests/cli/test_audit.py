@@ -726,7 +726,7 @@ def test_ctrl_c_writes_a_report_of_the_rows_so_far_and_a_checkpoint(long_audit, 
 def test_ctrl_c_without_a_checkpoint_says_that_the_audit_cannot_be_resumed(long_audit, tmp_path):
     folder, _, _ = long_audit
     code = CHUNKED.replace("from surefair.cli", "take = a.Running._take; a.Running._take = shown; from surefair.cli")
-    code = f"def shown(self, table): print('a chunk', flush=True); take(self, table)\n{code}"
+    code = f"def shown(self, *table): print('a chunk', flush=True); take(self, *table)\n{code}"
     process = start(folder, "audit", "data.csv", *ASKED, "--out", tmp_path / "out", code=code)
     assert process.stdout.readline() == "a chunk\n"
     process.send_signal(signal.SIGINT)

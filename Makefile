@@ -40,9 +40,10 @@ test-distributed: .venv/engines  ## test Dask, Ray and Spark (needs Java 17) on 
 
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d " ")
 FUZZ ?= tests/fuzz tests/tables/test_csv.py
+CASES ?= 10000
 
 fuzz: .venv/installed  ## test with many new random examples; repeat a run with SEED=..., choose tests with FUZZ=...
-	$(PYTEST) $(FUZZ) --hypothesis-profile=fuzz --hypothesis-seed=$(SEED)
+	SUREFAIR_FUZZ=$(CASES) $(PYTEST) $(FUZZ) --hypothesis-profile=fuzz --hypothesis-seed=$(SEED)
 
 lint: .venv/installed  ## run ruff, mypy and import-linter
 	$(BIN)/ruff check .
@@ -75,6 +76,7 @@ calibrate: .venv/installed  ## run the full statistical studies; results in docs
 	$(BIN)/python studies/parity.py
 	$(BIN)/python studies/groups.py
 	$(BIN)/python studies/few.py
+	$(BIN)/python studies/decisions.py
 	$(BIN)/python studies/small.py
 	$(BIN)/python studies/verdict.py
 	$(BIN)/python studies/efficiency.py

@@ -15,6 +15,7 @@ import surefair
 from surefair.cli import main as command_line
 from surefair.engines import ENGINES
 from surefair.losses import LOSSES
+from surefair.score_metrics import SCORE_METRICS
 
 project = "surefair"
 author = copyright = "the surefair developers"  # noqa: A001
@@ -79,7 +80,12 @@ def write_api() -> None:
         if repeated:
             parts.append(f"Described above: {', '.join(f'`{member}`' for member in repeated)}.")
         parts.append(entries(f"surefair.{name}", {m: value for m, value in members.items() if m not in repeated}))
-    for title, rows in (("Losses", loss_rows()), ("Engines", engine_rows()), ("Commands", command_rows())):
+    for title, rows in (
+        ("Metrics of scores", score_metric_rows()),
+        ("Losses", loss_rows()),
+        ("Engines", engine_rows()),
+        ("Commands", command_rows()),
+    ):
         parts += [f"## {title}", as_markdown(rows)]
     (GENERATED / "api.md").write_text("\n\n".join(parts))
 
@@ -121,6 +127,19 @@ def criterion_rows() -> list[dict[str, object]]:
             "constraint": criterion.form.__name__ if criterion.form else "none: measured only",
         }
         for name, criterion in sorted(surefair.CRITERIA.items())
+    ]
+
+
+def score_metric_rows() -> list[dict[str, object]]:
+    """Return one row for each metric of scores: its name, what it compares and what it needs."""
+    return [
+        {
+            "metric": f"`{name}`",
+            "compares": metric.words,
+            "needs labels": "yes" if metric.needs_labels else "no",
+            "scores": "between 0 and 1" if metric.needs_probabilities else "any numbers",
+        }
+        for name, metric in sorted(SCORE_METRICS.items())
     ]
 
 

@@ -18,22 +18,31 @@ pytestmark = pytest.mark.slow  # the scratch copy compiles its kernels anew
 DOCS = Path(__file__).parents[1] / "docs"
 
 FILES = {
-    "criteria/true_negative_rate.py": '''
+    "criteria/scratch_rate.py": '''
 """True-negative rate: groups that are truly negative are recognised equally often."""
 
 from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import SquaredPenalty
 
-RATE = Rate("true_negative_rate", "share of negative decisions among the truly negative", ((0, 0),), ((0, 0), (0, 1)))
-CRITERION = Criterion(name="true_negative_rate", rates=(RATE,), form=SquaredPenalty)
+RATE = Rate("scratch_rate", "share of negative decisions among the truly negative", ((0, 0),), ((0, 0), (0, 1)))
+CRITERION = Criterion(name="scratch_rate", rates=(RATE,), form=SquaredPenalty)
 ''',
-    "criteria/base_rate.py": '''
+    "criteria/scratch_measure.py": '''
 """Base rate: how often groups are truly positive. It can be measured, but no model can be held to it."""
 
 from surefair.criteria._criterion import Criterion, Rate
 
-RATE = Rate("base_rate", "share of truly positive rows", ((1, 0), (1, 1)), ((0, 0), (0, 1), (1, 0), (1, 1)))
-CRITERION = Criterion(name="base_rate", rates=(RATE,), form=None)
+RATE = Rate("scratch_measure", "share of truly positive rows", ((1, 0), (1, 1)), ((0, 0), (0, 1), (1, 0), (1, 1)))
+CRITERION = Criterion(name="scratch_measure", rates=(RATE,), form=None)
+''',
+    "score_metrics/scratch_score.py": '''
+"""A metric of scores."""
+
+from dataclasses import replace
+
+from surefair.score_metrics.mean_score import METRIC as KNOWN
+
+METRIC = replace(KNOWN, name="scratch_score")
 ''',
     "losses/scratch_loss.py": '''
 """A loss whose kernel branch is missing."""
@@ -147,15 +156,18 @@ data = sf.datasets.SyntheticDM(seed=0).sample(3_000)
 where = dict(sensitive_features=data.sensitive)
 help_text = " ".join(CliRunner().invoke(main, ["audit", "--help"]).output.split()).replace("- ", "-")
 
-clf = sf.FairClassifier("true_negative_rate", n_replicates=20, random_state=0).fit(data.X, data.y, **where)
-interval = clf.fairness_interval(data.X, data.y, **where, metric="base_rate")
-found["criterion"] = "true_negative_rate" in help_text and clf.fairness_interval(data.X, data.y, **where).n == 3_000
+clf = sf.FairClassifier("scratch_rate", n_replicates=20, random_state=0).fit(data.X, data.y, **where)
+interval = clf.fairness_interval(data.X, data.y, **where, metric="scratch_measure")
+found["criterion"] = "scratch_rate" in help_text and clf.fairness_interval(data.X, data.y, **where).n == 3_000
 refused = ""
 try:
-    sf.FairClassifier("base_rate").fit(data.X, data.y, **where)
+    sf.FairClassifier("scratch_measure").fit(data.X, data.y, **where)
 except ValueError as error:
     refused = str(error)
-found["metric"] = interval.metric == "base_rate" and "can be measured but not" in refused
+found["metric"] = interval.metric == "scratch_measure" and "can be measured but not" in refused
+
+scored = sf.fairness_interval(None, np.linspace(0, 1, 3_000), sensitive_features=data.sensitive, metric="scratch_score")
+found["metric of scores"] = scored.rate == "scratch_score"
 
 refused = ""
 try:
@@ -165,9 +177,9 @@ except ValueError as error:
 found["loss"] = "scratch_loss" in help_text and "Unknown code of a loss" in refused
 
 table = data.X.assign(label=data.y, group=data.sensitive)
-audit = sf.audit(table, label="label", sensitive="group", criterion="true_negative_rate", n_replicates=20, margin=0.5)
+audit = sf.audit(table, label="label", sensitive="group", criterion="scratch_rate", n_replicates=20, margin=0.5)
 measured = {one["metric"] for one in audit.models[0]["intervals"]}
-found["criterion"] &= {"true_negative_rate", "base_rate"} <= measured
+found["criterion"] &= "scratch_rate" in measured and "scratch_measure" not in measured  # unless it is asked for
 found["diagnostic"] = (
     "ScratchDiagnostic" in {one["name"] for one in audit.assumptions}
     and sf.diagnostics.ScratchDiagnostic("found").to_dict()["name"] == "ScratchDiagnostic"
@@ -222,14 +234,14 @@ def test_one_of_each_is_found_by_its_file_alone(scratch):
     folder, run = scratch
     found = json.loads(run(CHECKS, folder).splitlines()[-1])
     assert found == dict.fromkeys(found, True)
-    assert len(found) == 9
+    assert len(found) == 10
 
 
 def test_one_of_each_is_on_the_api_page(scratch):
     folder, run = scratch
     page = run(API, folder / "docs")
     names = (
-        "true_negative_rate", "base_rate", "scratch_loss", "ScratchDiagnostic", "scratch_data", "scratch_engine",
-        "ScratchDisplay", "scratch-command",
+        "scratch_rate", "scratch_measure", "scratch_score", "scratch_loss", "ScratchDiagnostic",
+        "scratch_data", "scratch_engine", "ScratchDisplay", "scratch-command",
     )  # fmt: skip
     assert [name for name in names if name not in page] == []

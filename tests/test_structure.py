@@ -14,7 +14,16 @@ PACKAGE = Path(sf.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 MOST_PARAMETERS = 10
 # These are called by users, who pass parameters by name.
-PUBLIC = {"audit", "calibrate", "fairness_interval", "from_estimator", "command", "__init__"}
+PUBLIC = {
+    "audit",
+    "calibrate",
+    "fairness_interval",
+    "joint_intervals",
+    "compare",
+    "from_estimator",
+    "command",
+    "__init__",
+}
 
 
 def nodes(path: Path, kind: type) -> Iterator:
@@ -48,7 +57,7 @@ def test_a_file_keeps_to_the_rules(path):
 
 def test_there_is_one_type_for_rows():
     rows = [(path.name, node.name) for path in FILES for node in nodes(path, ast.ClassDef) if "Rows" in node.name]
-    others = {"BadRows", "TooManyBadRows", "DependentRows", "FewRowsNearBoundary", "RowsNeeded"}
+    others = {"BadRows", "TooManyBadRows", "DependentRows", "RepeatedRows", "FewRowsNearBoundary", "RowsNeeded"}
     assert [one for one in rows if one[1] not in others] == [("rows.py", "Rows")]
 
 
@@ -65,6 +74,6 @@ def test_private_attributes_of_the_classifier_are_read_in_its_file_only():
 
 
 def test_every_result_has_a_dict_a_frame_html_and_a_sentence():
-    for result in (sf.Interval, sf.Audit, sf.Calibration):
+    for result in (sf.Interval, sf.JointIntervals, sf.Comparison, sf.Plan, sf.Audit, sf.Calibration):
         assert all(hasattr(result, name) for name in ("to_dict", "to_frame", "_repr_html_"))
         assert "sentence" in {*dir(result), *result.__dataclass_fields__}

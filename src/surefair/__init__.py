@@ -22,10 +22,14 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair.criteria import CRITERIA, Criterion
     from surefair.inference import scoring as scoring
     from surefair.inference import theory as theory
-    from surefair.inference.decisions import fairness_interval
+    from surefair.inference.comparison import Comparison, compare
+    from surefair.inference.decisions import fairness_interval, joint_intervals
     from surefair.inference.interval import Interval
+    from surefair.inference.joint import JointIntervals
+    from surefair.inference.planning import Plan, plan
     from surefair.inference.scoring import mean_interval_score, wasserstein2
     from surefair.learners.schedules import PolynomialDecay
+    from surefair.selection.scorer import fairness_scorer
 
 __version__ = "0.1.0.dev0"
 
@@ -35,15 +39,22 @@ _HOME = {
     "Audit": "surefair.audit.result",
     "CRITERIA": "surefair.criteria",
     "Calibration": "surefair.calibration",
+    "Comparison": "surefair.inference.comparison",
     "Criterion": "surefair.criteria",
     "FairClassifier": "surefair.classifier",
     "Interval": "surefair.inference.interval",
+    "JointIntervals": "surefair.inference.joint",
+    "Plan": "surefair.inference.planning",
     "PolynomialDecay": "surefair.learners.schedules",
     "audit": "surefair.audit.run",
     "calibrate": "surefair.calibration",
+    "compare": "surefair.inference.comparison",
     "fairness_interval": "surefair.inference.decisions",
+    "fairness_scorer": "surefair.selection.scorer",
+    "joint_intervals": "surefair.inference.decisions",
     "load": "surefair.classifier",
     "mean_interval_score": "surefair.inference.scoring",
+    "plan": "surefair.inference.planning",
     "resume": "surefair.audit.run",
     "save": "surefair.classifier",
     "wasserstein2": "surefair.inference.scoring",
@@ -62,19 +73,26 @@ __all__ = [
     "CRITERIA",
     "Audit",
     "Calibration",
+    "Comparison",
     "Criterion",
     "FairClassifier",
     "Interval",
+    "JointIntervals",
+    "Plan",
     "PolynomialDecay",
     "audit",
     "calibrate",
+    "compare",
     "criteria",
     "datasets",
     "diagnostics",
     "fairness_interval",
+    "fairness_scorer",
+    "joint_intervals",
     "load",
     "mean_interval_score",
     "parallel",
+    "plan",
     "plotting",
     "resume",
     "save",

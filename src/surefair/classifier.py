@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import fields, replace
 from numbers import Real
+from threading import Lock
+from types import NoneType
 from typing import Any, Self
 
 import numpy as np
@@ -56,23 +58,28 @@ from surefair.rows import (
     together,
     with_intersection,
 )
-from surefair.storage.archive import Place, read_archive, write_archive
+from surefair.storage.archive import Place, check_same, naming, read_archive, write_archive
+from surefair.storage.checks import value_of
 from surefair.training.fit import Fit, Learn, check_plain, check_wide, is_wide
 from surefair.training.model import Model, Problem
 from surefair.training.problem import SOLVERS
 
 DTYPES = ["float64", "float32"]
-FORMAT, VERSION = "surefair.FairClassifier", 9
+FORMAT, VERSION = "surefair.FairClassifier", 10
+MOST_REPLICATES = 1_000_000
+_TAKING_OVER = Lock()  # held while a model takes the place of the one that it was trained from
+LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")  # of data frames
 
 SensitiveColumns = dict[str | None, CodedColumn]
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Linear classifier trained in one pass under a fairness criterion, with intervals for its unfairness.
+    """Linear classifier under a fairness criterion, with intervals for its unfairness.
 
-    The constraint is learnt from the same rows as the model. Bootstrap replicates run beside the fit: copies of the
-    same pass in which every row has a random weight of mean 1 and variance 1, in the loss and in the constraint. Their
-    spread imitates the randomness of training, constraint included, at any moment of the stream.
+    The constraint is learnt from the same rows as the model. Bootstrap replicates run beside the fit, in which every
+    row has a random weight of mean 1 and variance 1, in the loss and in the constraint. Their spread imitates the
+    randomness of training, constraint included. Few rows are solved exactly; many, and streams, are learnt in one pass,
+    and intervals can be asked for at any moment of it.
 
     Parameters
     ----------
@@ -196,7 +203,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(
         self, X: Any, y: Any, *, sensitive_features: Any = None, constraint_set: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Train in one pass over the rows, in the order given.
+        """Train on the rows: exactly if there are few, else in one pass, in the order given.
 
         Parameters
         ----------
@@ -253,8 +260,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if _n_rows(X) == 0 and constraint_set is None:
             return self
         new = copy(self)
+        before = self.__dict__.get("model_")
         known: tuple[Diagnostic, ...] = ()
-        if not hasattr(self, "model_"):
+        if before is None:
             model, rows, given = new._declare(X, y, sensitive_features, constraint_set, classes, sample_weight)
             if len(model.labels.values) == 1:
                 raise ValueError(
@@ -267,13 +275,19 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError("constraint_set can only be given in the first call to partial_fit.")
             if classes is not None and not np.array_equal(np.unique(as_column(classes, "label")), self.classes_):
                 raise ValueError(f"classes={list(classes)!r} differs from the first call's {self.classes_.tolist()}.")
-            model = self.model_
+            model = before
             known = model.diagnostics
-            rows = next_rows(self, X, y, sensitive_features, sample_weight)
+            rows = next_rows(new, X, y, sensitive_features, sample_weight)
         model = model.take(rows, effective_n_jobs(self.n_jobs))
         said = {(one.name, one.message) for one in known}  # numbers may change from batch to batch
         issue([one for one in model.diagnostics if (one.name, one.message) not in said])
-        return take_over(self, model, new.library_)
+        with _TAKING_OVER:
+            if self.__dict__.get("model_") is not before:
+                raise RuntimeError(
+                    "Another thread has changed this classifier in the meantime, so this batch was not taken. Feed "
+                    "batches one after the other, or fit them in parallel with sf.parallel.fit_shards."
+                )
+            return take_over(self, model, new.library_)
 
     def merge(self, other: FairClassifier) -> Self:
         """Take in the fit of another shard: averages weighted by rows.
@@ -598,6 +612,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_folds must be a whole number, 2 or larger; received {n_folds!r}.")
         if self.step_size != "auto":
             raise ValueError("Cross-fitting solves the problem exactly, so step_size must be 'auto'.")
+        _check_law(self.multiplier, "cross-fitting, which solves the problem exactly")
         if self.n_replicates < 2:
             raise ValueError(
                 f"An interval needs two replicates or more; received n_replicates={self.n_replicates}. Use 200."
@@ -864,16 +879,21 @@ def save(clf: FairClassifier, path: Place) -> None:
     """
     if not isinstance(clf, FairClassifier):
         raise TypeError(f"save takes a FairClassifier; received {type(clf).__name__}.")
+    check_parameters(clf, fixed=clf.__sklearn_is_fitted__())
+    write_archive(path, FORMAT, VERSION, *_taken_apart(clf))
+
+
+def _taken_apart(clf: FairClassifier) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Take a classifier apart into JSON and arrays."""
     state = clf.random_state
     kept = None if state is None or not isinstance(state, int | np.integer) else int(state)  # the model has the seed
-    check_parameters(clf, fixed=clf.__sklearn_is_fitted__())
     problem = problem_of(clf, seed=0).pack() | {"random_state": kept, "n_jobs": clf.n_jobs}
     meta: dict[str, Any] = {"params": problem, "library": None, "model": None}
     arrays: dict[str, NDArray[Any]] = {}
     if hasattr(clf, "model_"):
         meta["library"] = clf.library_
         meta["model"], arrays = clf.model_.pack()
-    write_archive(path, FORMAT, VERSION, meta, arrays)
+    return meta, arrays
 
 
 def load(path: Place) -> FairClassifier:
@@ -888,9 +908,26 @@ def load(path: Place) -> FairClassifier:
     FairClassifier
     """
     meta, arrays = read_archive(path, FORMAT, VERSION)
-    own = {name: meta["params"].pop(name) for name in ("random_state", "n_jobs")}
-    clf = FairClassifier(**_parameters(Problem.unpack(meta["params"])), **own)
-    return clf if meta["model"] is None else take_over(clf, Model.unpack(meta["model"], arrays), meta["library"])
+    with naming(path):
+        return _rebuilt(meta, arrays)
+
+
+def _rebuilt(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FairClassifier:
+    """Rebuild a classifier from what ``_taken_apart`` returned, if everything fits together."""
+    params = dict(value_of(meta, "params", dict))
+    own = {
+        name: value_of({name: params.pop(name, None)}, name, (int, NoneType), low=low, high=high)
+        for name, low, high in (("random_state", 0, 2**32 - 1), ("n_jobs", -1024, 1024))
+    }
+    clf = FairClassifier(**_parameters(Problem.unpack(params)), **own)
+    check_parameters(clf)
+    if meta["model"] is not None:
+        model = Model.unpack(value_of(meta, "model", dict), arrays)
+        if model.fit is None and model.waiting is None:
+            raise ValueError("The model has no rows.")
+        take_over(clf, model, one_of(meta["library"], LIBRARIES, "library of data frames"))
+    check_same((meta, arrays), _taken_apart(clf))
+    return clf
 
 
 # -- For other modules: what they need of a classifier beside its model ----------------------------------------------
@@ -1001,6 +1038,8 @@ def check_parameters(clf: FairClassifier, fixed: bool = False) -> None:
     one_of(clf.multiplier, ["auto", *LAWS], "multiplier")
     one_of(clf.dtype, DTYPES, "dtype")
     one_of(clf.solver, SOLVERS, "solver")
+    if clf.solver == "exact":
+        _check_law(clf.multiplier, "solver='exact'")
     if isinstance(clf.step_size, str):
         one_of(clf.step_size, ["auto"], "step_size")
     elif not isinstance(clf.step_size, PolynomialDecay):
@@ -1027,6 +1066,11 @@ def check_parameters(clf: FairClassifier, fixed: bool = False) -> None:
         value = getattr(clf, name)
         if not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"{name} must be a whole number, {least} or larger; received {value!r}.")
+    if clf.n_replicates > MOST_REPLICATES:
+        raise ValueError(
+            f"n_replicates must be {MOST_REPLICATES:,} or less; received {clf.n_replicates:,}, which would need "
+            f"{64 * clf.n_replicates / 2**30:,.1f} GiB even with one feature. 200 are enough for intervals of 95 %."
+        )
     if fixed or clf.step_size != "auto":
         _check_fixed(clf, criterion)
     elif criterion is not None:
@@ -1054,6 +1098,15 @@ def _check_fixed(clf: FairClassifier, criterion: Criterion | None) -> None:
         raise ValueError(
             f"multiplier={clf.multiplier!r} has negative weights, for which the implicit penalty step of "
             "step_size='auto' is not defined. Use 'two_point', 'exponential' or 'poisson'."
+        )
+
+
+def _check_law(multiplier: str, what: str) -> None:
+    """Refuse negative weights where the problem of a replicate would then have no optimum."""
+    if multiplier in SIGNED_LAWS:
+        raise ValueError(
+            f"multiplier={multiplier!r} has negative weights, which do not work for {what}. Use 'auto', 'two_point', "
+            "'exponential' or 'poisson'."
         )
 
 

@@ -2270,6 +2270,7 @@ def spans(columns: tuple[int, int], n: int) -> list[tuple[int, int]]:
     """
     first, last = columns
     n_words = -(-(last - first) // WORD)
+    n = max(1, min(n, n_words))
     edges = [min(last, first + WORD * (n_words * i // n)) for i in range(n + 1)]
     return [span for span in pairwise(edges) if span[0] < span[1]]
 

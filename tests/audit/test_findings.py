@@ -144,7 +144,7 @@ def sentence(
              "by_group": [{"column": "sex", "group": "f", "rate": 0.25}, {"column": "sex", "group": "m", "rate": None}],
              "by_pair": pairs}
             for source in ("training", "total")
-        ], "constant": constant, "verdicts": [{"metric": metric, "verdict": verdict}]}
+        ], "constant": constant, "verdicts": [{"metric": metric, "verdict": verdict, "reason": ""}]}
         for e, low, high in limits
     ]  # fmt: skip
     asked = AuditSettings(label="income", sensitive="sex", metrics=(metric,), **settings)

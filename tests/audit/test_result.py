@@ -49,7 +49,7 @@ def model(name: str) -> dict[str, Any]:
             interval(metric, source, value) for metric, value in metrics.items() for source in ("total", "training")
         ],
         "coefficients": [limits | {"feature": "age", "excludes_zero": True}],
-        "verdicts": [verdict | {"rows_needed": {"training": None, "evaluation": 10.0, "times": 2.0}}],
+        "verdicts": [verdict | {"reason": "", "rows_needed": {"training": None, "evaluation": 10.0, "times": 2.0}}],
         "diagnostics": [DIAGNOSTIC],
     }  # fmt: skip
 

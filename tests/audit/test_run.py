@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from pipe import Pipe
 
 import surefair as sf
 from surefair.audit import run as auditing
@@ -584,6 +585,62 @@ def test_another_stream_is_refused(damaged_csv, tmp_path, monkeypatch):
         ValueError, match=r"audit of standard input\. Pass the same bytes .* leave out data \(--data\) or"
     ):
         Running.restore(tmp_path, damaged_csv)
+
+
+@pytest.mark.parametrize("change", ["one byte before the checkpoint", "cut short", "nothing"])
+def test_every_byte_of_a_stream_before_the_checkpoint_is_compared(table, tmp_path, monkeypatch, change):
+    """Also bytes beyond those that are read to find the header."""
+    monkeypatch.setattr("surefair.tables.csv._BLOCK", 1 << 12)
+    content = table.to_csv(index=False).encode()
+    whole = Running.begin(Pipe(content), asked()).run()
+    Running.begin(Pipe(content), asked()).run(checkpoint=tmp_path, stop=stop_after(3))
+    changed = bytearray(content)
+    place = content.rindex(b"clerk", 0, len(content) // 2)
+    if change == "one byte before the checkpoint":
+        changed[place : place + 5] = b"Clerk"
+    if change == "cut short":
+        changed = changed[: content.rindex(b"\n", 0, len(content) // 3) + 1]
+    running = Running.restore(tmp_path, Pipe(bytes(changed)))
+    if change == "nothing":
+        assert running.run().to_dict() == whole.to_dict()
+    else:
+        with pytest.raises(ValueError, match="The data are not those of the checkpoint"):
+            running.run()
+
+
+@pytest.mark.parametrize("keep_time", [False, True])
+@pytest.mark.parametrize("form", ["csv", "parquet", "folder"])
+def test_a_file_that_changes_while_it_is_read_is_refused(table, tmp_path, form, keep_time):
+    """One stream, with and without a new time of the last change."""
+    path = FORMS[form](table, tmp_path)
+    file = path / "1.parquet" if form == "folder" else path
+    before = file.stat()
+
+    def change(rows):
+        if rows == 3_000:
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2] ^= 1
+            file.write_bytes(content)
+            if keep_time:
+                os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    with pytest.raises(ValueError, match=r"(was|were) changed while"):
+        Running.begin(path, asked()).run(checkpoint=tmp_path / "state", progress=change)
+    assert not list((tmp_path / "state").glob("*.npz"))
+
+
+def test_a_data_frame_that_changes_while_it_is_read_is_refused(people):
+    frame = people(3_000)
+    frame["hours"] = np.arange(3_000) % 97 / 7.0
+    view = frame["hours"].array._ndarray
+
+    def change(rows):
+        view[10] = 5.0
+
+    running = Running.begin(frame, asked())
+    if np.shares_memory(view, running.source._table["hours"].chunk(0).to_numpy()):
+        with pytest.raises(ValueError, match="The data were changed while they were read"):
+            running.run(progress=change)
 
 
 def test_an_audit_of_a_data_frame_resumes_if_the_frame_is_passed_again(table, whole, tmp_path):

@@ -169,7 +169,7 @@ def test_workers_send_back_neither_rows_nor_the_warm_up_rows(folder):
     sent = [shards.train(plan, one), shards.train(plan, two)]
     state = sum(array.nbytes for _, arrays in plan.models.values() for name, array in arrays.items() if "state" in name)
     known = sum(array.nbytes for _, arrays in plan.models.values() for array in arrays.values())
-    assert max(map(len, sent)) < 1.5 * state + 20_000
+    assert max(map(len, sent)) < 1.5 * state + 160_000  # each model has a sketch of its rows
     assert max(map(len, sent)) < 0.8 * known
 
 

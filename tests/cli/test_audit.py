@@ -23,6 +23,8 @@ from surefair.audit import run as auditing
 from surefair.audit.result import Audit
 from surefair.cli import main
 from surefair.losses import LOSSES
+from surefair.tables.bad_rows import BadRows
+from surefair.tables.source import open_source
 
 CHUNKED = "from surefair.audit import run as a; a.CHUNK = 1000; from surefair.cli import main; main()"
 ASKED = ("--label", "high", "--sensitive", "sex", "--replicates", "40", "--jobs", "1")
@@ -416,21 +418,21 @@ def test_a_parquet_file_that_is_cut_short_is_refused(here, people):
 
 def test_a_constant_column_is_left_out_with_the_reason(here, people):
     found, _ = audit(people(1500).assign(country="US", year=2024, empty=None))
-    assert column(found, "country")["note"] == "constant, 'US' in every row"
-    assert column(found, "year")["note"] == "constant, 2024 in every row"
+    assert column(found, "country")["note"] == "constant, 'US' in 1,000 rows drawn from all"
+    assert column(found, "year")["note"] == "constant, 2024 in 1,000 rows drawn from all"
     assert column(found, "empty")["note"] == "every value is missing"
     assert {column(found, name)["role"] for name in ("country", "year", "empty")} == {"left out"}
 
 
 def test_data_without_a_column_that_varies_are_refused(here, people):
     words = refused(people(1500).assign(age=1, hours=2, job="cook"))
-    assert "No column is left to learn from ('age': constant, 1 in every row; 'hours': constant, 2" in words
+    assert "No column is left to learn from ('age': constant, 1 in 1,000 rows drawn from all; 'hours': c" in words
 
 
 def test_text_does_not_make_a_constant_column_vary(here, people):
     table = people(1500)[["sex", "high"]].assign(z="5")
     table.loc[::100, "z"] = "unknown"
-    assert "No column is left to learn from ('z': constant, 5 in every row)" in refused(table)
+    assert "No column is left to learn from ('z': constant, 5 in 1,000 rows drawn from all)" in refused(table)
 
 
 def test_data_without_a_feature_are_refused(here, people):
@@ -515,9 +517,10 @@ def test_a_nested_column_cannot_have_a_role(here, people, option):
     assert f"which cannot be used for {option[2:].replace('-', '_')}" in words
 
 
-def test_values_not_seen_in_the_first_rows_are_counted(here, people):
+def test_values_not_seen_in_the_settling_rows_are_counted(here, people):
     table = people(3000)
-    table.loc[[1500, 2000, 2999], "job"] = ["pope", "pirate", "pope"]
+    drawn = open_source(table.assign(number=range(3000)), bad=BadRows(0)).sample(1000, ["number"]).table["number"]
+    table.loc[sorted({*range(3000)} - {*drawn.to_pylist()})[-3:], "job"] = ["pope", "pirate", "pope"]
     found, _ = audit(table)
     assert column(found, "job") == {
         "name": "job", "role": "category", "features": 3, "missing": 0, "unseen": 3, "note": ""

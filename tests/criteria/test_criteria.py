@@ -25,6 +25,10 @@ DEFINITIONS = {
     "false_discovery_rate": lambda truth, decision: 1.0 - truth[decision == 1].mean(),
     "false_omission_rate": lambda truth, decision: truth[decision == 0].mean(),
     "error_rate": lambda truth, decision: np.mean(truth != decision),
+    "true_negative_rate": lambda truth, decision: 1.0 - decision[truth == 0].mean(),
+    "precision": lambda truth, decision: truth[decision == 1].mean(),
+    "accuracy": lambda truth, decision: np.mean(truth == decision),
+    "base_rate": lambda truth, decision: truth.mean(),
 }
 COMPARED = {  # rates that differences compare, and rates that ratios compare if they are not the same
     "demographic_parity": (["selection_rate"], []),
@@ -33,6 +37,11 @@ COMPARED = {  # rates that differences compare, and rates that ratios compare if
     "false_discovery_rate": (["false_discovery_rate"], []),
     "false_omission_rate": (["false_omission_rate"], []),
     "error_rate": (["error_rate"], []),
+    "true_positive_rate": (["true_positive_rate"], []),
+    "true_negative_rate": (["true_negative_rate"], []),
+    "precision": (["precision"], []),
+    "accuracy": (["accuracy"], []),
+    "base_rate": (["base_rate"], []),
     "equalized_odds": (["false_positive_rate", "false_negative_rate"], ["false_positive_rate", "true_positive_rate"]),
 }
 
@@ -119,12 +128,12 @@ def test_each_of_three_groups_has_a_slab_and_so_has_each_sensitive_column():
 
 
 def test_a_criterion_without_a_form_can_be_measured_but_not_constrain():
-    criterion = replace(CRITERIA["error_rate"], name="accuracy", form=None)
+    criterion = replace(CRITERIA["error_rate"], name="mistakes", form=None)
     assert CRITERIA["error_rate"].can_constrain
     assert not criterion.can_constrain
-    assert criterion == Criterion("accuracy", criterion.rates)
+    assert criterion == Criterion("mistakes", criterion.rates)
     members = Members(np.array([[0], [1]]), (2,), np.ones(2))
-    words = "'accuracy' can only be measured.*Train with another criterion.*pass metric='accuracy' to fairness_interval"
+    words = "'mistakes' can only be measured.*Train with another criterion.*pass metric='mistakes' to fairness_interval"
     with pytest.raises(ValueError, match=words):
         criterion.constrain(np.eye(2), np.array([1.0, -1.0]), members)
     decisions = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 1])
@@ -146,10 +155,10 @@ from surefair.criteria._criterion import Criterion, Rate
 from surefair.criteria._forms import SquaredPenalty
 
 CRITERION = Criterion(
-    name="true_negative_rate",
+    name="scratch_rate",
     rates=(
         Rate(
-            name="true_negative_rate",
+            name="scratch_rate",
             words="share of negative decisions among the truly negative",
             numerator=((0, 0),),
             denominator=((0, 0), (0, 1)),
@@ -159,16 +168,16 @@ CRITERION = Criterion(
 )
 '''
 
-MEASURE_ONLY = NEW_CRITERION.replace("true_negative_rate", "specificity").replace("    form=SquaredPenalty,\n", "")
+MEASURE_ONLY = NEW_CRITERION.replace("scratch_rate", "scratch_measure").replace("    form=SquaredPenalty,\n", "")
 
 USE = """
 import surefair as sf
-assert "true_negative_rate" in sf.CRITERIA, sf.__file__
+assert "scratch_rate" in sf.CRITERIA, sf.__file__
 data = sf.datasets.SyntheticDM(seed=0).sample(600)
-clf = sf.FairClassifier("true_negative_rate", random_state=0, n_replicates=20)
+clf = sf.FairClassifier("scratch_rate", random_state=0, n_replicates=20)
 clf.fit(data.X, data.y, sensitive_features=data.sensitive)
 print(clf.fairness_interval(data.X, data.y, sensitive_features=data.sensitive).gap)
-print(clf.fairness_interval(data.X, data.y, sensitive_features=data.sensitive, metric="specificity").gap)
+print(clf.fairness_interval(data.X, data.y, sensitive_features=data.sensitive, metric="scratch_measure").gap)
 """
 
 
@@ -177,8 +186,8 @@ def scratch(tmp_path_factory):
     """A copy of the package, with its compiled code, one new criterion and one that is measure-only."""
     package = tmp_path_factory.mktemp("scratch") / "surefair"
     shutil.copytree(Path(sf.__file__).parent, package)
-    (package / "criteria" / "true_negative_rate.py").write_text(NEW_CRITERION)
-    (package / "criteria" / "specificity.py").write_text(MEASURE_ONLY)
+    (package / "criteria" / "scratch_rate.py").write_text(NEW_CRITERION)
+    (package / "criteria" / "scratch_measure.py").write_text(MEASURE_ONLY)
     return package
 
 
@@ -202,7 +211,7 @@ def test_the_registry_and_the_classifier_find_a_new_file(scratch):
 @pytest.mark.slow
 def test_the_laws_find_a_new_file(scratch):
     laws = Path(__file__).parents[1] / "laws"
-    laws_of_both = "(true_negative_rate or specificity) and (rates or registry)"
-    chosen = f"{laws_of_both} or true_negative_rate and squared_error and (batches or edge or swapping or merge)"
+    laws_of_both = "(scratch_rate or scratch_measure) and (rates or registry)"
+    chosen = f"{laws_of_both} or scratch_rate and squared_error and (batches or edge or swapping or merge)"
     out = run_in(scratch, "-m", "pytest", str(laws), "-q", "-p", "no:cacheprovider", "-k", chosen)
     assert "passed" in out

@@ -34,6 +34,7 @@ from surefair.diagnostics import (
     StepTooSmall,
     StoppedEarly,
     TooFewReplicates,
+    UninformativeModel,
     covariance_disagreement,
     start_not_forgotten,
 )
@@ -235,7 +236,7 @@ def test_a_constraint_that_only_constant_decisions_meet_is_reported():
 def test_few_rows_near_the_boundary_and_a_degenerate_gap():
     clf = fit(DI, n=20_000)
     names, interval = found(lambda: ask(clf, DI, 60, source="training"))
-    assert set(names) == {FewRowsNearBoundary, DegenerateReplicates}
+    assert set(names) == {FewRowsNearBoundary, DegenerateReplicates, UninformativeModel}
     assert "more evaluation rows" in names[FewRowsNearBoundary]
     assert "or pass more evaluation rows" in names[DegenerateReplicates]
     assert {type(one) for one in interval.diagnostics} == set(names)
@@ -262,9 +263,11 @@ def test_boundary_constraint_that_is_learnt():
     group = np.asarray(rows.sensitive)
     gap = float(abs(positive[group == 1].mean() - positive[group == 0].mean()))
     with pytest.warns(BoundaryConstraint, match="smaller or larger tolerance"):
-        fit(DM, n=20_000, tolerance=gap).coef_interval()
+        fit(DM, n=20_000, tolerance=gap).coef_interval(method="plug_in")
+    assert not found(fit(DM, n=20_000, tolerance=gap).coef_interval)[0]  # replicates meet the constraint too
     for times in (0.5, 2.0):
-        assert not found(fit(DM, n=20_000, tolerance=times * gap).coef_interval)[0]
+        clf = fit(DM, n=20_000, tolerance=times * gap)
+        assert not found(lambda clf=clf: clf.coef_interval(method="plug_in"))[0]
 
 
 def test_covariance_disagreement():
@@ -331,7 +334,8 @@ def test_small_constraint_set():
     clf.partial_fit(rows.X[:300], rows.y[:300], sensitive_features=rows.sensitive[:300])
     with pytest.warns(SmallConstraintSet, match="that the criterion looks at, group 1 has"):
         clf.partial_fit(rows.X[300:], rows.y[300:], sensitive_features=rows.sensitive[300:])
-    clf.partial_fit(rows.X, rows.y, sensitive_features=rows.sensitive)  # it is reported once
+    more = DI(seed=1).sample(500)
+    clf.partial_fit(more.X, more.y, sensitive_features=more.sensitive)  # it is reported once
 
 
 def test_small_group():
@@ -362,7 +366,7 @@ def test_a_label_that_a_group_lacks_is_reported_under_criteria_that_look_at_it()
 
 def test_small_evaluation_set():
     clf = fit(DI)
-    with pytest.warns(SmallEvaluationSet, match="Pass more evaluation rows"):
+    with pytest.warns(UninformativeModel), pytest.warns(SmallEvaluationSet, match="Pass more evaluation rows"):
         ask(clf, DI, 60)
     y, group = [0, 1] * 100, ["a"] * 180 + ["b"] * 20
     with pytest.warns(SmallEvaluationSet, match=r"'b' has 20 rows \(10 with the rarer outcome\)\. Limits") as caught:
@@ -426,7 +430,8 @@ def test_late_group():
         clf.partial_fit(rows.X[2000:], rows.y[2000:], sensitive_features=late)
     assert len(caught) == 1
     assert [one.name for one in clf.model_.diagnostics] == ["LateGroup"]
-    clf.partial_fit(rows.X[2000:], rows.y[2000:], sensitive_features=late)  # it is reported once
+    more = DI(seed=1).sample(1000)
+    clf.partial_fit(more.X, more.y, sensitive_features=late)  # it is reported once
     assert clf.group_counts_.set_index("group")["constrained"].to_dict() == {"a": True, "b": True, "c": False}
     for criterion in (None, "demographic_parity"):  # there is nothing to miss, or the late group is constrained too
         clf = sf.FairClassifier(
@@ -483,6 +488,16 @@ def test_constant_decisions(people):
     noise = pd.DataFrame({"x": rng.normal(size=6000), "sex": table["sex"], "high": rare})
     audited, names = audit(noise)
     assert "ConstantDecisions" in names
+    assert audited.verdict == "not enough evidence"
+
+
+def test_a_model_that_predicts_nothing_gets_no_verdict(people):
+    rng = np.random.default_rng(0)
+    noise = pd.DataFrame({name: rng.normal(size=6000) for name in "abcdefgh"})
+    noise = noise.assign(sex=people(6000)["sex"], high=(rng.random(6000) < 0.49).astype(int))
+    audited, names = audit(noise, tolerance=0.05)
+    assert "UninformativeModel" in names
+    assert "ConstantDecisions" not in names
     assert audited.verdict == "not enough evidence"
 
 

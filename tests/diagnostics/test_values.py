@@ -17,17 +17,21 @@ from surefair.diagnostics import (
     Diagnostic,
     boundary_constraint,
     chance_constraint,
+    changing_gap,
     constant_decisions,
     covariance_disagreement,
     degenerate_replicates,
     dependent_rows,
     exceeded_tolerance,
+    few_clusters,
     few_rows_near_boundary,
     ineffective_constraint,
     issue,
+    late_column,
     late_group,
     path_too_short,
     rare_column,
+    repeated_rows,
     separable_data,
     small_constraint_set,
     small_evaluation_set,
@@ -39,6 +43,7 @@ from surefair.diagnostics import (
     stopped_early,
     time_dependence,
     too_few_replicates,
+    uninformative_model,
     unsettled_model,
 )
 from surefair.diagnostics.time_dependence import Runs
@@ -58,9 +63,21 @@ def runs_of(label):
 # What each check returns for numbers that violate its assumption, and for numbers that do not.
 
 
+def three_tables(right, wrong, times):
+    """Rows of weight 3 by truth and decision, of which the second label is the rarer one: numbers, weights, squares."""
+    table = times * np.array([[600.0, wrong], [200.0, right]])
+    return table, 3.0 * table, 9.0 * table
+
+
 def beside(value, away):
     """A coefficient of a fit, with two replicates beside it."""
     return np.array([[value, value + away, value - away]])
+
+
+def rates_of_halves(early, late, n=1000.0):
+    """Rates of a group that change from the early to the late rows, beside others that do not."""
+    rows = np.full(8, n / 8)
+    return changing_gap.Rates("a", np.repeat([early, late], 4) * rows, rows, 0.5 * rows, rows)
 
 
 CHECKS = {
@@ -72,6 +89,11 @@ CHECKS = {
         (lambda p: chance_constraint.check([p, 0.001], ["age", "sex"]), 0.5, 0.001),
         (chance_constraint.check_pairs, ["group 'a' and group 'b'"], []),
     ],
+    "ChangingGap": [
+        (lambda p: changing_gap.check([rates_of_halves(p, 0.5)]), 0.7, 0.5),
+        (lambda n: changing_gap.check([rates_of_halves(0.7, 0.5, n)]), 1000.0, 40.0),
+        (lambda p: changing_gap.check([rates_of_halves(p, 0.5, 1e6)]), 0.7, 0.54),
+    ],
     "ConstantDecisions": [
         (lambda n: constant_decisions.check([1000.0 - n, n], [700.0, 300.0]), 5.0, 10.0),
         (lambda labels: constant_decisions.check([995.0, 5.0], labels), [700.0, 300.0], [990.0, 10.0]),
@@ -82,13 +104,23 @@ CHECKS = {
         (lambda n: degenerate_replicates.check_gap(np.arange(50.0) % n), 2, 50),
         (lambda rigid: degenerate_replicates.check_freedom(rigid, "3", 2), True, False),
     ],
-    "DependentRows": [(lambda dependent: dependent_rows.check(dependent, "person"), True, False)],
+    "DependentRows": [
+        (lambda dependent: dependent_rows.check(dependent, "person"), True, False),
+        (lambda excess: dependent_rows.check_copies(1000, 100, excess), 51.0, 50.0),
+    ],
     "ExceededTolerance": [(lambda low: exceeded_tolerance.check(low, 0.05), 0.08, 0.07)],
+    "FewClusters": [(lambda n: few_clusters.check(np.array([[n, 40.0]]), ["group 'a'", "group 'b'"]), 9.0, 10.0)],
     "FewRowsNearBoundary": [(few_rows_near_boundary.check, 29, 30)],
     "IneffectiveConstraint": [
         (lambda held: ineffective_constraint.check(0.2 * ONE, held * ONE, 0.01 * ONE, 0.0), 0.19, 0.1),
         (lambda error: ineffective_constraint.check(0.2 * ONE, 0.19 * ONE, error * ONE, 0.0), 0.01, 0.1),
         (lambda tolerance: ineffective_constraint.check(0.2 * ONE, 0.19 * ONE, 0.01 * ONE, tolerance), 0.0, 0.19),
+    ],
+    "LateColumn": [
+        (lambda settling: late_column.check([late_column.Column("{} of {}", settling, 500)], 1000, 10_000), 0, 50),
+        (lambda n: late_column.check([late_column.Column("{} of {}", 0, n)], 1000, 10_000), 101, 100),
+        (lambda new: late_column.check([late_column.Column("{} of {}", 0, 500, new)], 1000, 10_000), 0.0, 0.05),
+        (lambda n: late_column.check([late_column.Column("{} of {}", 0, 500)], 1000, n), 10_000, 1000),
     ],
     "LateGroup": [(late_group.check, "Group 'c' was not in the constraint set", "")],
     "LocalOptima": [],  # see test_diagnostics.py
@@ -97,6 +129,12 @@ CHECKS = {
     ],
     "RareColumn": [
         (lambda left: rare_column.check([rare_column.Carrier(0, 12, 0.31, 0.0, left)], ["x7"], 4000), 0.25, 0.1)
+    ],
+    "RepeatedRows": [
+        (lambda first: repeated_rows.check(1e4, 1.0, 20_000, first, 4_000), 0.0, 400.0),
+        (lambda pairs: repeated_rows.check(pairs, 1.0, 20_000, 0.0, 4_000), 2e3, 1e3),
+        (lambda share: repeated_rows.check(1e4, share, 20_000, 0.0, 4_000), 0.2, 0.05),
+        (lambda n: repeated_rows.check(1e4, 1.0, n, 0.0, 4_000), 20_000, 4_000),
     ],
     "SeparableData": [
         (lambda scale: separable_data.check(scale * SIGNS, SIGNS, np.ones(100), np.full(100, 0.2), False), 1.0, -1.0),
@@ -125,6 +163,10 @@ CHECKS = {
         (lambda root: time_dependence.check_path(root * ONE, ONE, 200), 5.0, 0.4),
     ],
     "TooFewReplicates": [(lambda n: too_few_replicates.check(n, 0.95, "percentile"), 38, 39)],
+    "UninformativeModel": [
+        (lambda right: uninformative_model.check(*three_tables(right, 50.0, 1.0)), 60.0, 80.0),
+        (lambda times: uninformative_model.check(*three_tables(60.0, 50.0, times)), 1.0, 10.0),
+    ],
     "UnsettledModel": [
         (lambda away: unsettled_model.check(beside(1.0, away), beside(1.0, away)), 0.31, 0.29),
         (lambda start: unsettled_model.check(beside(1.0, 0.1), beside(start, 0.1)), 0.4, 0.6),
@@ -262,11 +304,11 @@ def test_a_group_without_evaluation_rows_is_said_to_have_none():
     assert "exact" not in empty.message
 
 
-def test_only_six_diagnostics_always_forbid_a_verdict():
+def test_only_these_diagnostics_always_forbid_a_verdict():
     forbidding = {name for name, kind in DIAGNOSTICS.items() if kind.forbids_verdict}
     assert forbidding == {
-        "ConstantDecisions", "DependentRows", "IneffectiveConstraint", "StoppedEarly", "TooFewReplicates",
-        "UnsettledModel",
+        "ChangingGap", "ConstantDecisions", "DependentRows", "IneffectiveConstraint", "LateColumn", "RepeatedRows",
+        "StoppedEarly", "TooFewReplicates", "UninformativeModel", "UnsettledModel",
     }  # fmt: skip
     for shards, forbids in ((1, False), (2, True)):
         (one,) = start_not_forgotten.check(ONE, ONE, shards)

@@ -142,3 +142,14 @@ def test_intervals_cover_with_everything_redrawn(tolerance):
     low, high = binom.ppf([1e-4, 1.0 - 1e-4], repetitions, [0.93, 0.97])
     assert low <= held["total"] <= high + 3  # limits of few rows are exact, and wide
     assert low <= held["evaluation"]
+
+
+def test_total_says_why_it_is_narrower_than_evaluation():
+    X, y, group = draw(1_000, np.random.default_rng(3))
+    clf = sf.FairClassifier(tolerance=0.05, n_replicates=99, random_state=0)
+    total, evaluation = (
+        clf.cross_fit_interval(X, y, sensitive_features=group, source=source) for source in ("total", "evaluation")
+    )
+    assert total.high - total.low < evaluation.high - evaluation.low
+    assert "narrower" in total.sentence
+    assert "narrower" not in evaluation.sentence

@@ -61,16 +61,41 @@ def test_a_row_of_weight_k_gives_the_estimate_of_k_rows_with_a_wider_interval(ro
     weighted = interval_of(rows, metric=metric, sample_weight=weight)
     many_rows = interval_of([np.repeat(column, weight) for column in rows], metric=metric)
     assert (weighted.estimate, weighted.gap) == pytest.approx((many_rows.estimate, many_rows.gap), rel=1e-12)
-    assert weighted.n == 300
+    assert weighted.n == np.count_nonzero(weight)
     assert weighted.gap_high - weighted.gap_low > 1.1 * (many_rows.gap_high - many_rows.gap_low)
 
 
-def test_rows_of_weight_zero_are_counted_and_change_nothing(rows):
+def test_rows_of_weight_zero_are_no_evidence(rows):
     truth, decision, group = (np.concatenate([column, column[:50]]) for column in rows)
     weight = np.repeat([1.0, 0.0], [300, 50])
     found = interval_of((truth, decision, group), sample_weight=weight)
-    assert numbers(found)[:2] == pytest.approx(numbers(interval_of(rows))[:2])
-    assert found.n == found.by_group["n"].sum() == 350
+    assert numbers(found) == numbers(interval_of(rows))
+    assert found.n == found.by_group["n"].sum() == 300
+    assert "50 of 350 rows have the weight 0 and are left out." in found.sentence
+
+
+def test_clusters_of_weight_zero_are_no_evidence():
+    group, cluster = np.repeat(["a", "b"], 1000), np.arange(2000) // 100
+    options = {"pos_label": 1, "metric": "demographic_parity"}
+    plain = sf.fairness_interval(None, np.zeros(2000), sensitive_features=group, clusters=cluster, **options)
+    padded = sf.fairness_interval(
+        None, np.zeros(4000), sensitive_features=np.tile(group, 2), clusters=np.r_[cluster, np.arange(100, 2100)],
+        sample_weight=np.repeat([1, 0], 2000), **options,
+    )  # fmt: skip
+    assert numbers(padded) == numbers(plain)
+    assert plain.high > 0.3
+
+
+@pytest.mark.parametrize("weight", [1e160, 1e-200, 0.1])
+def test_the_size_of_weights_does_not_matter(weight):
+    decision, group = [0, 1, 1] * 20, ["a", "b"] * 30
+    options = [{}, {"strata": [0, 0, 0, 1, 1, 1] * 10}]  # with strata, rows may be few if weights are equal
+    for one in options:
+        plain, weighted = (
+            sf.fairness_interval(None, decision, sensitive_features=group, sample_weight=c, **one)
+            for c in (None, [weight] * 60)
+        )
+        assert numbers(weighted) == numbers(plain)
 
 
 # -- Labels and groups of any type -------------------------------------------------------------------------------------
@@ -274,7 +299,7 @@ def test_other_metrics_need_labels(rows, metric, threshold):
 
 
 def test_without_labels_two_decisions_are_needed():
-    with pytest.raises(ValueError, match="Exactly two labels are needed; received 1"):
+    with pytest.raises(ValueError, match=r"All decisions are 0\. Pass pos_label"):
         sf.fairness_interval(None, [0, 0], sensitive_features=["a", "b"])
     with pytest.raises(ValueError, match="There are no evaluation rows"):
         sf.fairness_interval(None, [], sensitive_features=[])
@@ -287,7 +312,7 @@ def test_without_labels_two_decisions_are_needed():
     ("option", "message"),
     [
         ({"metric": "demografic_parity"}, "Unknown metric: 'demografic_parity'. Did you mean 'demographic_parity'?"),
-        ({"metric": "zzz"}, "Unknown metric: 'zzz'. Known: 'demographic_parity'.*'error_rate_ratio'"),
+        ({"metric": "zzz"}, "Unknown metric: 'zzz'. Known: 'accuracy'.*'error_rate_ratio'"),
         ({"threshold": np.nan}, "threshold must be a finite number.* received nan"),
         ({"threshold": "half"}, "threshold must be a finite number.* received 'half'"),
         ({"intersections": True}, "Intersections need two or more sensitive columns"),
@@ -322,7 +347,7 @@ def test_invalid_options_are_refused(rows, option, message):
         ([0, 1], [0, 1], {"sex": ["a", "b"], "age": [1, 1]}, "The sensitive column 'age' has only 1 group, 1"),
         ([0, 1], [0, 1], np.array([["a", "b"], ["c", "d"]]), "Pass a data frame or a dict of columns"),
         ([0, 1], [0.2, 0.8], ["a", "b"], "together have 4 values. If y_pred holds scores .* threshold=0.5"),
-        ([0, 0], [0, 0], ["a", "b"], "Exactly two labels are needed; received 1"),
+        ([0, 0], [0, 0], ["a", "b"], "All labels are 0. Pass pos_label to say which value is positive"),
         ([0, np.nan], [0, 1], ["a", "b"], "label column contains NaN"),
         (["no", "yes"], [0, 1], ["a", "b"], "y_true and y_pred have different types: text and int64. Convert"),
         ([0, 1], [0, 1], ["a", None], "group column contains NaN or missing"),

@@ -1,4 +1,4 @@
-"""Estimates agree with fairlearn, up to rounding, for every metric that both packages have."""
+"""Estimates agree with fairlearn and scikit-learn, up to rounding, for every metric that both packages have."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ import numpy as np
 import pandas as pd
 import pytest
 from fairlearn import metrics as fm
-from sklearn.metrics import zero_one_loss
+from sklearn.metrics import accuracy_score, precision_score, zero_one_loss
 
 import surefair as sf
+
+
+def base_rate(y_true, y_pred, sample_weight=None):
+    return np.average(y_true, weights=sample_weight)
+
 
 RATES = {
     "demographic_parity": fm.selection_rate,
     "false_positive_rate": fm.false_positive_rate,
     "false_negative_rate": fm.false_negative_rate,
     "error_rate": zero_one_loss,
+    "true_positive_rate": fm.true_positive_rate,
+    "true_negative_rate": fm.true_negative_rate,
+    "precision": precision_score,
+    "accuracy": accuracy_score,
+    "base_rate": base_rate,
 }
 
 every_rate = pytest.mark.parametrize("metric", RATES)
@@ -88,3 +98,13 @@ def test_intersections_of_two_columns(metric, weighted):
     assert by_group.tolist() == pytest.approx(both["rate"].tolist(), rel=1e-12)
     alone = [frame_of(metric, truth, decision, columns[name], weight).difference() for name in columns]
     assert max(theirs.difference(), *alone) == close
+
+
+@every_weight
+@every_rate
+def test_rows_whose_group_is_missing_are_a_group(metric, weighted):
+    truth, decision, group, weight = rows(3, weighted)
+    names = pd.Series(np.array(["a", "b", None])[group]).fillna("unknown")  # fairlearn drops rows without a group
+    found, close = estimate(truth, decision, names, weight, metric)
+    assert frame_of(metric, truth, decision, names, weight).difference() == close
+    assert found.n == len(truth)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import tracemalloc
 from io import BytesIO
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pytest
@@ -127,3 +129,53 @@ def test_file_objects_can_replace_paths():
     assert arrays["x"].tolist() == [0, 1, 2]
     with pytest.raises(Damaged, match="'the file' is not a surefair file"):
         read_archive(BytesIO(b"nothing"), "example", 1)
+
+
+# -- Files that somebody made ------------------------------------------------------------------------------------------
+
+
+def rewritten(path, **more):
+    """Write the members of an archive again, some in another way."""
+    with ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with ZipFile(path, "w", **more) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return members
+
+
+def test_compressed_members_are_refused(path):
+    rewritten(path, compression=ZIP_DEFLATED)
+    with pytest.raises(Damaged, match="damaged"):
+        read_archive(path, "example", 1)
+
+
+def test_a_member_that_is_not_listed_is_refused(path):
+    with ZipFile(path, "a") as archive:
+        archive.writestr("more.npy", archive.read("flags.npy"))
+    with pytest.raises(Damaged, match="more fails its checksum"):
+        read_archive(path, "example", 1)
+
+
+@pytest.mark.parametrize("shape", ["(1000000000000,)", "(-1,)", "(2, -3)"])
+def test_an_array_that_says_it_is_larger_than_the_file_is_refused_before_memory_is_taken(path, shape):
+    members = rewritten(path)
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    with ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, b"\x93NUMPY\x01\x00\x76\x00" + header.encode() if name == "flags.npy" else content)
+    tracemalloc.start()
+    with pytest.raises(Damaged):
+        read_archive(path, "example", 1)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("dtype", ["O", "M8[s]", "V8", "c16"])
+def test_arrays_of_other_types_than_numbers_and_text_are_refused(path, dtype):
+    with np.load(path) as archive:
+        parts = dict(archive)
+    parts["numbers"] = np.zeros(2, dtype=dtype)
+    np.savez(path, allow_pickle=True, **parts)
+    with pytest.raises(Damaged):
+        read_archive(path, "example", 1)

@@ -122,3 +122,9 @@ def test_a_column_that_numbers_the_rows_is_left_out():
     found = intake(table).encoder
     assert "numbers the rows" in found.left_out["id"]
     assert "amount" in found.columns
+
+
+def test_words_that_hardly_repeat_give_nothing_away():
+    rng = np.random.default_rng(0)
+    person = pa.array([f"n{i}" for i in rng.integers(0, 600, 1_000)])  # one to a few rows each
+    assert separation(person, rng.random(1_000) < 0.4) < 0.7

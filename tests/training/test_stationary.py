@@ -94,7 +94,7 @@ def test_the_hessian_of_the_constraint_is_the_derivative_of_its_slope(criterion,
 
 @pytest.mark.parametrize("criterion", ["false_positive_rate", "error_rate"])
 def test_the_hessian_of_a_hinge_is_the_density_of_rows_at_the_kink(criterion):
-    problem = conditions(criterion, "scores", n=50_000)
+    problem = conditions(criterion, "scores", n=200_000)
     pull = np.array([1.0, 0.4])
     found = problem.constraint_hessian(POINT, pull, problem.tangent(POINT))
     expected = derivative(lambda theta: pull @ problem.tangent(theta).slopes, POINT, h=0.05)

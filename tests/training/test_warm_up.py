@@ -7,6 +7,7 @@ import pytest
 from learnt_problems import USES, begin, exact, synthetic_rows, task_of, unequal_rows
 from scipy.stats import binom
 
+import surefair as sf
 from surefair.criteria import SURROGATES
 from surefair.datasets import SyntheticDI
 from surefair.losses import LOSSES
@@ -186,3 +187,15 @@ def test_with_everything_drawn_again_intervals_cover_the_gap_of_the_population()
         low, high = 2.0 * found[0] - np.quantile(found[1:], [0.975, 0.025], method="weibull")
         covered += low <= truth <= high
     assert covered >= binom.ppf(1e-3, repetitions, 0.93)
+
+
+def test_a_constant_column_changes_nothing():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 300)
+    X = rng.normal(size=(300, 4)) + 0.5 * group[:, None]
+    y = (X[:, 0] + rng.normal(size=300) > 0.3).astype(int)
+    plain, more = (
+        sf.FairClassifier(random_state=0, n_replicates=2).fit(rows, y, sensitive_features=group).coef_[0]
+        for rows in (X, np.column_stack([X, np.full(300, 7.1), np.full(300, -0.1)]))
+    )
+    np.testing.assert_allclose(more, [*plain, 0.0, 0.0], rtol=1e-6, atol=1e-9)

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from surefair.storage.archive import Arrays, Damaged, read_archive, write_archive
+from surefair.storage.atomic import try_to_write
+from surefair.storage.checks import value_of
+from surefair.tables.intake import COUNTERS
 
-FORMAT, VERSION = "surefair.audit-checkpoint", 4
+FORMAT, VERSION = "surefair.audit-checkpoint", 5
 KEPT = 2  # checkpoints
+PATH: dict[str, Any] = {"model": str, "metric": str, "source": str, "rows": int}  # of a point on the path
 
 Folder = str | os.PathLike[str]
 
 
 def prepare(folder: Folder) -> None:
-    """Make the folder, and remove what a run that was killed while writing has left."""
+    """Make the folder, and try whether a file can be written there."""
     Path(folder).mkdir(parents=True, exist_ok=True)
+    try_to_write(folder)
+
+
+def clean(folder: Folder) -> None:
+    """Remove what a run that was killed while writing has left."""
     for scratch in Path(folder).glob(".[0-9]*.npz.*"):
         scratch.unlink(missing_ok=True)
 
@@ -42,8 +52,8 @@ def write(folder: Folder, number: int, n_rows: int, meta: dict[str, Any], arrays
         old.unlink(missing_ok=True)
 
 
-def read_newest(folder: Folder) -> tuple[dict[str, Any], Arrays, list[str]]:
-    """Read the newest checkpoint that is not damaged, with a sentence about each that is."""
+def read_newest(folder: Folder) -> tuple[Path, dict[str, Any], Arrays, list[str]]:
+    """Read the newest checkpoint that is not damaged: its path and content, with a sentence about each that is."""
     damaged: list[str] = []
     for path in reversed(kept(folder)):
         try:
@@ -51,6 +61,39 @@ def read_newest(folder: Folder) -> tuple[dict[str, Any], Arrays, list[str]]:
         except Damaged as error:
             damaged.append(str(error))
             continue
-        return meta, arrays, [f"{words} The previous checkpoint, {path.name!r}, is used instead." for words in damaged]
+        return (
+            path,
+            meta,
+            arrays,
+            [f"{words} The previous checkpoint, {path.name!r}, is used instead." for words in damaged],
+        )
     more = f": {' '.join(damaged)}" if damaged else "."
     raise ValueError(f"There is no checkpoint of an audit to resume in {os.fspath(folder)!r}{more}")
+
+
+def check_plain(meta: dict[str, Any]) -> None:
+    """Refuse plain values that no audit writes: files, the path, and what was counted."""
+    for name in ("chunks", "trained"):
+        value_of(meta, name, int, low=0, high=2**62)
+    for name in ("complete", "crossed"):
+        value_of(meta, name, bool)
+    for file in [*value_of(meta, "files", list), *value_of(meta, "so_far", list)]:
+        _check_record(file, {"name": str, "size": int, "sha256": str})
+    number = (int, float, NoneType)
+    for point in value_of(meta, "path", list):
+        _check_record(point, PATH | dict.fromkeys(("estimate", "low", "high"), number))
+    counted = value_of(meta, "counted", dict)
+    value_of(counted, "read", int, low=0, high=2**62)
+    for one in value_of(counted, "bad", list):
+        _check_record(one, {"reason": str, "count": int, "first": str})
+    for name in COUNTERS:
+        for column in value_of(counted, name, dict):
+            value_of(counted[name], column, int, low=0)
+
+
+def _check_record(record: Any, kinds: dict[str, Any]) -> None:
+    """Refuse anything but a dict with these keys, and values of these types."""
+    if not isinstance(record, dict) or record.keys() != kinds.keys():
+        raise ValueError(f"A record must have {', '.join(kinds)}; received {record!r:.60}.")
+    for name, kind in kinds.items():
+        value_of(record, name, kind)

@@ -1,4 +1,4 @@
-"""What is counted about the two models of an audit on held-out rows. Evaluations of two parts of the rows add."""
+"""What is counted about the two models of an audit on held-out rows. Evaluations of two parts, in order, add."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from surefair.audit.copies import Copies
+from surefair.audit.periods import Periods
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.sources import Tally
-from surefair.rows import FloatArray, Rows
+from surefair.rows import FloatArray, Groups, Rows
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.training.model import Model
 
@@ -37,23 +39,32 @@ class Evaluation(NamedTuple):
     tallies: Mapping[str, Any]  # by model: a Tally or, where rows are few, a CrossFit
     right: FloatArray  # (2, 2), weight of the rows by whether the first model is right, and whether the second is
     square: float  # sum of squared weights
+    periods: Mapping[str, Periods] = {}  # by model: decisions along the rows
+    copies: Copies = Copies(0, 0, 0.0)
 
     @classmethod
     def of(cls, models: Mapping[str, Model], rows: Rows, tallies: Sequence[Tally]) -> Evaluation:
         """Evaluate on the rows that the tallies were counted on."""
-        right = [(model.answer().trained.score(rows.X) > 0.0) == (rows.y > 0.0) for model in models.values()]
-        return cls(dict(zip(models, tallies, strict=True)), _together(rows, right), float(rows.weight @ rows.weight))
+        decisions = {name: model.answer().trained.score(rows.X) > 0.0 for name, model in models.items()}
+        return cls._of(dict(zip(models, tallies, strict=True)), rows, decisions)
+
+    @classmethod
+    def _of(cls, tallies: Mapping[str, Any], rows: Rows, decisions: Mapping[str, NDArray[np.bool_]]) -> Evaluation:
+        right = _together(rows, [decision == (rows.y > 0.0) for decision in decisions.values()])
+        periods = {name: Periods.of(rows, decision) for name, decision in decisions.items()}
+        return cls(tallies, right, float(rows.weight @ rows.weight), periods)
 
     @classmethod
     def crossed(cls, models: Mapping[str, Model], rows: Rows, n_threads: int) -> Evaluation:
         """Evaluate by cross-fitting, on the rows that the models were trained on."""
         fits = {name: CrossFit.of(model.problem, rows, n_threads=n_threads) for name, model in models.items()}
-        right = _together(rows, [fit.right for fit in fits.values()])
-        return cls(fits, right, float(rows.weight @ rows.weight))
+        return cls._of(fits, rows, {name: fit.decision > 0 for name, fit in fits.items()})
 
     def __add__(self, other: Evaluation) -> Evaluation:  # type: ignore[override]
         tallies = {name: tally + other.tallies[name] for name, tally in self.tallies.items()}
-        return Evaluation(tallies, self.right + other.right, self.square + other.square)
+        periods = {name: one.followed_by(other.periods[name]) for name, one in self.periods.items()}
+        copies = self.copies + other.copies
+        return Evaluation(tallies, self.right + other.right, self.square + other.square, periods, copies)
 
     @property
     def n(self) -> int:
@@ -87,15 +98,22 @@ class Evaluation(NamedTuple):
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Take the evaluation apart into JSON and arrays."""
-        meta: dict[str, Any] = {"square": self.square, "tallies": {}}
+        meta: dict[str, Any] = {"square": self.square, "tallies": {}, "groups": {}, "copies": self.copies}
         arrays: Arrays = {"right": self.right}
         for name, tally in self.tallies.items():
             meta["tallies"][name], parts = tally.pack()
             arrays |= add_prefix(name, parts)
+            periods = self.periods[name]
+            meta["groups"][name] = periods.groups.to_json()
+            arrays |= add_prefix(f"along {name}", {"weight": periods.weight, "square": periods.square})
         return meta, arrays
 
     @classmethod
     def unpack(cls, meta: dict[str, Any], arrays: Arrays) -> Evaluation:
         """Rebuild an evaluation from what ``pack`` returned."""
         tallies = {name: Tally.unpack(packed, select_prefix(name, arrays)) for name, packed in meta["tallies"].items()}
-        return cls(tallies, arrays["right"], meta["square"])
+        periods = {
+            name: Periods(Groups.from_json(groups), **select_prefix(f"along {name}", arrays))
+            for name, groups in meta["groups"].items()
+        }
+        return cls(tallies, arrays["right"], meta["square"], periods, Copies(*meta["copies"]))

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from surefair.audit.evaluation import METHOD, Evaluation
 from surefair.audit.result import find_interval
 from surefair.audit.settings import AuditSettings
-from surefair.diagnostics import DIAGNOSTICS, Diagnostic
+from surefair.diagnostics import DIAGNOSTICS, Diagnostic, changing_gap
 from surefair.inference.coefficients import coefficient_table
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.evaluation import model_interval
@@ -56,6 +56,7 @@ def find(
     tally = evaluation.tallies[name]
     intervals = [ask(model, tally, metric, source, settings) for metric in settings.measured for source in SOURCES]
     common = [*common, *(one for one in model.diagnostics if one.forbids_verdict)]
+    common += changing_gap.check(evaluation.periods[name].rates())
     diagnostics = dict.fromkeys([*(one for interval in intervals for one in interval.diagnostics), *common])
     table = coefficient_table(model.answer().trained, model.features, settings.confidence_level, "basic")
     rows = zip(*table.values(), strict=True)
@@ -77,9 +78,12 @@ def find(
 
 
 def judge(interval: Interval, margin: float) -> dict[str, Any]:
-    """Verdict of an interval, and how many more rows would decide it."""
+    """Verdict of an interval, what rules out a definite one, and how many more rows would decide it."""
     needed = {key: plain(float(value)) for key, value in interval.rows_needed(margin)._asdict().items()}
-    return {"metric": interval.metric, "verdict": interval.verdict(margin), "rows_needed": needed}
+    verdict = interval.verdict(margin)
+    ruled_out = [one.message for one in interval.diagnostics if one.forbids_verdict]
+    reason = ruled_out[0] if ruled_out and verdict == UNDECIDED else ""
+    return {"metric": interval.metric, "verdict": verdict, "reason": reason, "rows_needed": needed}
 
 
 def accuracies(evaluation: Evaluation, level: float) -> dict[str, dict[str, float]]:
@@ -172,12 +176,17 @@ def sentence(
     elif settings.margin is not None:
         margin = f"the margin of {number(settings.margin)}{unit}"
         what = "ratio" if ratio else "difference"
-        own = next(found["verdict"] for found in models[0]["verdicts"] if found["metric"] == settings.judged[0])
-        words += {
-            WITHIN: f" The {what} is within {margin}.",
-            VIOLATES: f" The {what} violates {margin}.",
-            UNDECIDED: f" These rows do not show whether the {what} is within {margin}.",
-        }[own]
+        judged = next(found for found in models[0]["verdicts"] if found["metric"] == settings.judged[0])
+        own, reason = judged["verdict"], judged["reason"]
+        words += (
+            f" There is no definite verdict on {margin}. {reason}"
+            if reason
+            else {
+                WITHIN: f" The {what} is within {margin}.",
+                VIOLATES: f" The {what} violates {margin}.",
+                UNDECIDED: f" These rows do not show whether the {what} is within {margin}.",
+            }[own]
+        )
         if others := [name.replace("_", " ") for name in settings.judged[1:]]:
             words += f" Together with {', '.join(others)}: {verdict}."
     return words if complete else f"So far, before all rows were read: {words}"

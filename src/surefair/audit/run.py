@@ -21,7 +21,8 @@ from importlib.metadata import version
 from numbers import Integral
 from operator import add
 from pathlib import Path
-from typing import Any, Self
+from types import NoneType
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
@@ -31,21 +32,25 @@ from surefair import engines
 from surefair.audit import checkpoint as checkpoints
 from surefair.audit import findings, shards
 from surefair.audit.checkpoint import Folder
+from surefair.audit.copies import copies_among
 from surefair.audit.evaluation import Evaluation, tally_decisions
 from surefair.audit.result import Audit
 from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
 from surefair.classifier import draw_seed, problem_of
 from surefair.diagnostics import dependent_rows
+from surefair.inference.cross_fit import CrossFit
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
 from surefair.names import one_of
 from surefair.parallel.shards import blas_threads, merge_models, pack_models, receive
 from surefair.rows import Groups, Names, Rows
-from surefair.storage.archive import Arrays, add_prefix, select_prefix
+from surefair.storage.archive import Arrays, add_prefix, check_same, naming, select_prefix
+from surefair.storage.checks import value_of
+from surefair.storage.lock import locked
 from surefair.tables.bad_rows import BadRows
-from surefair.tables.intake import CHUNK, Intake, in_order
-from surefair.tables.source import DataSource
+from surefair.tables.intake import CHUNK, Intake, in_order, settled_tables
+from surefair.tables.source import DataSource, Sample
 from surefair.tables.split import hold_out, share_held_out, side_of
 from surefair.training.model import Model
 
@@ -232,7 +237,7 @@ class Running:
         Chunks or shards read, and rows trained on.
     """
 
-    PLAIN = ("files", "chunks", "trained", "path", "complete", "crossed")  # written to JSON as they are
+    PLAIN = ("files", "so_far", "chunks", "trained", "path", "complete", "crossed")  # written to JSON as they are
 
     def __init__(self, data: Any, settings: AuditSettings, place: str | None, in_shards: bool = False) -> None:
         bad = BadRows(settings.max_bad_rows)
@@ -243,7 +248,8 @@ class Running:
         self.settings = settings
         self.place = place  # where the data are found again
         self.read = settings.to_read(self.source.schema)
-        self.files = [] if settings.shard_rows else [file._asdict() for file in self.source.files()]
+        self.files = [] if settings.shard_rows else self._describe_files()
+        self.so_far: list[dict[str, Any]] = []  # what was read of a stream up to the last chunk, with its checksum
         self.intake = Intake(settings, bad, self.source.place)
         self.models: dict[str, Model] = {}
         self.held: Rows | None = None
@@ -255,6 +261,7 @@ class Running:
         self.crossed = False  # whether every held-out row was trained on as well, for cross-fitting
         self.notes: list[str] = []  # about damaged checkpoints
         self.n_jobs = 1
+        self.evaluation: Evaluation | None = None
 
     # -- Beginning, stopping, resuming --------------------------------------------------------------------------------
 
@@ -269,16 +276,24 @@ class Running:
                 "(on the command line: surefair resume), or name another folder."
             )
         place = str(data) if isinstance(data, str | os.PathLike) else None
+        if place and checkpoint is not None and Path(place).is_dir() and _inside(checkpoint, place):
+            raise ValueError(
+                f"The folder of checkpoints {os.fspath(checkpoint)!r} is inside the data folder {place!r}, whose files "
+                "are all read. Name a folder elsewhere."
+            )
         return cls(data, settings, place if place in (None, "-") else str(Path(place).resolve()), in_shards)
 
     @classmethod
     def restore(cls, checkpoint: Folder, data: Any = None) -> Self:
         """Open the data again, with the state of the newest checkpoint that is not damaged."""
-        meta, arrays, notes = checkpoints.read_newest(checkpoint)
-        place = meta["place"]
+        path, meta, arrays, notes = checkpoints.read_newest(checkpoint)
+        with naming(path):
+            place = value_of(meta, "place", (str, NoneType))
+            settings = AuditSettings(**value_of(meta, "settings", dict))
+            checkpoints.check_plain(meta)
         if data is None and place is None:
             raise ValueError("This was an audit of a data frame or a file object. Pass the same data again.")
-        running = cls(place if data is None else data, AuditSettings(**meta["settings"]), place)
+        running = cls(place if data is None else data, settings, place)
         if place == "-" and not running._is_stream:
             raise ValueError(
                 "This was an audit of standard input. Pass the same bytes to standard input again, and leave out data "
@@ -289,7 +304,9 @@ class Running:
                 f"The data are not those of the checkpoint: {_listed(meta['files'])} then, {_listed(running.files)} "
                 "now. Continue with the same data, or start a new audit."
             )
-        running._unpack(meta, arrays)
+        with naming(path):
+            running._unpack(meta, arrays)
+            check_same((meta, arrays), running._pack())
         running.notes = notes
         return running
 
@@ -317,32 +334,82 @@ class Running:
         stop : callable
             Called after each chunk; returns whether to stop.
         """
+        if checkpoint is None:
+            return self._run(None, seconds, every, n_jobs, progress, stop)
+        checkpoints.prepare(checkpoint)
+        with locked(checkpoint):
+            return self._run(checkpoint, seconds, every, n_jobs, progress, stop)
+
+    def _run(
+        self,
+        checkpoint: Folder | None,
+        seconds: float,
+        every: int | None,
+        n_jobs: int | None,
+        progress: Callable[[int], None],
+        stop: Callable[[], bool],
+    ) -> Audit:
+        """Read to the end, or until asked to stop, as the only one who writes to the folder of checkpoints."""
         if checkpoint is not None:
-            checkpoints.prepare(checkpoint)
+            checkpoints.clean(checkpoint)
         self.n_jobs = effective_n_jobs(n_jobs)
         last = time.monotonic()
         saved = self.intake.read
         stopped = False
-        for number, (table, is_last) in enumerate(_with_last(self.source.tables(CHUNK, self.read))):
-            if number == 0:
-                self.intake.settle(table, self.read)
+        number = -1
+        for number, (table, is_last) in enumerate(settled_tables(self.source, self.intake, self.read, CHUNK)):
             if number < self.chunks:
+                self._check_columns()
+                if self._is_stream and number + 1 == self.chunks and self._describe_files() != self.so_far:
+                    self._refuse_stream()
                 continue
             if stopped:  # and there is more to read
                 break
             self._take(table, is_last)
+            self.so_far = self._describe_files() if self._is_stream else []
             progress(self.intake.read)
             stopped = stop()
             due = time.monotonic() - last > seconds if every is None else self.intake.read - saved >= every
             if checkpoint is not None and due:
+                self.source.check_unchanged()
                 self._save(checkpoint)
                 last = time.monotonic()
                 saved = self.intake.read
         else:
+            if number + 1 < self.chunks:
+                self._refuse_stream()
             self.complete = True
+        self._check_unchanged()
         if checkpoint is not None and self.chunks:
             self._save(checkpoint)
         return self._result()
+
+    def _describe_files(self) -> list[dict[str, Any]]:
+        """Name, size and checksum of each file; of a stream, what was read of it so far."""
+        return [file._asdict() for file in self.source.files()]
+
+    def _check_unchanged(self) -> None:
+        """Refuse data that have changed since they were opened: their size, time or checksum."""
+        self.source.check_unchanged()
+        if not self._is_stream and _contents(now := self._describe_files()) != _contents(self.files):
+            raise ValueError(
+                f"The data were changed while they were read: {_listed(self.files)} at the start, {_listed(now)} at "
+                "the end. Start again, and leave the data as they are."
+            )
+
+    def _check_columns(self) -> None:
+        """Refuse a checkpoint with other features or labels than the data have."""
+        model = self.models["constrained"]
+        assert self.intake.encoder is not None
+        if model.features != self.intake.encoder.names or model.labels.values.tolist() != [*self.intake.labels]:
+            raise ValueError("The checkpoint has other features or labels than the data. Start a new audit.")
+
+    def _refuse_stream(self) -> NoReturn:
+        """Refuse a stream whose bytes differ from those that were read up to the checkpoint, or that ends before."""
+        raise ValueError(
+            f"The data are not those of the checkpoint: {_listed(self.so_far)} were read up to it then, and "
+            f"{_listed(self._describe_files())} now. Continue with the same data, or start a new audit."
+        )
 
     def run_in_shards(
         self,
@@ -364,8 +431,7 @@ class Running:
         stop : callable
             Called after each shard, in both passes; returns whether to give up.
         """
-        size = self.settings.shard_rows or SHARD_ROWS
-        tasks = [Shard(number, pieces) for number, pieces in enumerate(self.source.shards(size))]
+        tasks = self._tasks()
         with engines.connected(engine, address, n_jobs) as run:
             plan = self._plan()
             merged: Mapping[str, Model] | None = None
@@ -386,10 +452,17 @@ class Running:
             self.complete = True
             return self._conclude(evaluation, dependent=self.settings.split_by is not None)
 
+    def _tasks(self) -> list[Shard]:
+        size = self.settings.shard_rows or SHARD_ROWS
+        return [Shard(number, pieces) for number, pieces in enumerate(self.source.shards(size))]
+
     def _plan(self) -> Plan:
-        """Settle everything on the first rows; workers count these with the others."""
+        """Settle columns on rows of many shards, all else on the first rows; workers count these with the others."""
         table = next(self.source.tables(CHUNK, self.read))
-        self.intake.settle(table, self.read)
+        n_rows = self.source.n_rows or 0
+        whole = n_rows <= table.num_rows
+        sample = None if whole else Sample(shards.sample(self._tasks(), CHUNK, self.read), n_rows)
+        self.intake.settle(table, self.read, sample, whole)
         rows = self.intake.rows(table)
         held_out = share_held_out(self.source.n_rows or 0, rows.X.shape[1])
         side = side_of(rows, self.settings.random_state)
@@ -425,11 +498,18 @@ class Running:
         for name in self.PLAIN:
             setattr(self, name, meta[name])
         self.intake.add(meta["counted"])
-        packed = meta["models"].items()
-        self.models = {name: Model.unpack(one, select_prefix(name, arrays)) for name, one in packed}
-        model = self.models["constrained"]
+        self.models = {name: Model.unpack(meta["models"][name], select_prefix(name, arrays)) for name in MODELS}
+        model, other = self.models.values()
+        if (model.features, model.names.labels.values.tolist()) != (other.features, other.names.labels.values.tolist()):
+            raise ValueError("The two models have other features or labels.")
+        for name, one in self.models.items():
+            clf = self.settings.classifier(self.settings.criterion if name == "constrained" else None)
+            if differ := problem_of(clf, one.seed).differences(one.problem):
+                raise ValueError(f"A model has other parameters than the audit: {', '.join(differ)}.")
         names = Names(model.features, model.labels, Groups.from_json(meta["groups"]))
-        self.held = Rows.unpack(select_prefix("held", arrays), names)
+        self.held = Rows.unpack(select_prefix("held", arrays), names, model.n_features)
+        if self.held.key is None or [*self.held.groups.levels] != [*self.settings.sensitive]:
+            raise ValueError("The held-out rows have other columns than the audit.")
 
     # -- One chunk ----------------------------------------------------------------------------------------------------
 
@@ -548,18 +628,29 @@ class Running:
         held = self.held
         if held is None:
             raise ValueError("There is no row in the data. Check that the file was written to its end.")
+        copies = copies_among(held, self.intake.feature_places)
         if self.crossed:
-            return self._conclude(Evaluation.crossed(self.models, held, self.n_jobs), dependent=False)
-        evaluation = Evaluation.of(self.models, held, self._count(tuple(SOURCES)))
+            self.evaluation = Evaluation.crossed(self.models, held, self.n_jobs)._replace(copies=copies)
+            return self._conclude(self.evaluation, dependent=False)
+        evaluation = Evaluation.of(self.models, held, self._count(tuple(SOURCES)))._replace(copies=copies)
+        self.evaluation = evaluation
         units = len(np.unique(side_of(held, self.settings.random_state)))
         return self._conclude(evaluation, dependent=self.settings.split_by is not None and units < held.n)
+
+    def evaluated(self, name: str) -> tuple[Model, ...]:
+        """The models whose decisions were counted under this name: one, or one for each fold of cross-fitting."""
+        assert self.evaluation is not None
+        tally = self.evaluation.tallies[name]
+        return tally.models if isinstance(tally, CrossFit) else (self.models[name].answer(),)
 
     def _conclude(self, evaluation: Evaluation, dependent: bool) -> Audit:
         """Sum up, from what was counted on the held-out rows."""
         settings = self.settings
         if settings.shard_rows is None and (not self.path or self.path[-1]["rows"] != self.trained):
             self._note(evaluation.tallies.values())
-        common = dependent_rows.check(dependent, settings.split_by)
+        common = dependent_rows.check(dependent, settings.split_by) + self.intake.late_columns()
+        if settings.split_by is None:  # otherwise a value that repeats says it better
+            common += dependent_rows.check_copies(*evaluation.copies)
         found = [findings.find(name, model, evaluation, common, settings) for name, model in self.models.items()]
         models = [one.values for one in found]
         diagnostics = [*common, *(d for one in found for d in one.diagnostics)]
@@ -605,7 +696,7 @@ class Running:
             if column is not None:
                 n = int(encoder.kept[name].sum())
                 total = len(encoder.kept[name])
-                notes = [getattr(column, "note", ""), self.intake.notes.get(name, "")]
+                notes = [column.note, self.intake.notes.get(name, "")]
                 notes += [] if n == total else [f"{total - n} of {total} features follow from others"]
                 note = "; ".join(part for part in notes if part)
             role = roles.get(name) or ("left out" if n == 0 and note else "dropped" if column is None else column.role)
@@ -629,6 +720,10 @@ class Running:
         return found
 
 
+def _inside(folder: Folder, data: str) -> bool:
+    return Path(folder).resolve().is_relative_to(Path(data).resolve())
+
+
 def _contents(files: list[dict[str, Any]]) -> list[tuple[int, str]]:
     """Size and checksum of files, whose names may have changed."""
     return [(file["size"], file["sha256"]) for file in files]
@@ -637,17 +732,6 @@ def _contents(files: list[dict[str, Any]]) -> list[tuple[int, str]]:
 def _listed(files: list[dict[str, Any]]) -> str:
     shown = [f"{file['name']!r} of {file['size']:,} bytes, SHA-256 {file['sha256'][:12]}…" for file in files[:3]]
     return ", ".join(shown) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-
-
-def _with_last(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
-    """Yield tables, each with whether it is the last."""
-    before = None
-    for table in tables:
-        if before is not None:
-            yield before, False
-        before = table
-    if before is not None:
-        yield before, True
 
 
 def _until(stop: Callable[[], bool], results: Iterable[bytes]) -> Iterator[bytes]:

@@ -114,5 +114,6 @@ class AuditSettings(Columns):
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """All metrics, those with a verdict first."""
-        return (*self.judged, *(name for name in CRITERIA if name not in self.judged))
+        """All metrics that are measured, those with a verdict first, then the criteria that can be constraints."""
+        others = (name for name, one in CRITERIA.items() if one.can_constrain)
+        return (*self.judged, *(name for name in others if name not in self.judged))

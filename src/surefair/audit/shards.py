@@ -9,7 +9,7 @@ data and on where they are cut, not on the engine or the number of workers.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from io import BytesIO
@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from surefair.audit.copies import copies_among
 from surefair.audit.evaluation import Evaluation, tally_decisions
 from surefair.audit.settings import AuditSettings
 from surefair.inference.sources import SOURCES
@@ -28,6 +30,8 @@ from surefair.storage.archive import dump_archive, read_archive
 from surefair.tables.files import DataFile, Piece
 from surefair.tables.intake import Intake
 from surefair.tables.split import side_of
+
+PLACES = 100  # row groups from which rows are read to settle the columns
 
 
 class Shard(NamedTuple):
@@ -91,6 +95,17 @@ class Plan:
                         yield rows.part(out), rows.part(~out & ~np.isin(side, known))
 
 
+def sample(shards: Sequence[Shard], size: int, columns: list[str]) -> pa.Table:
+    """Read about so many rows from many row groups, spread evenly over all shards."""
+    groups = [
+        piece._replace(row_groups=(group,)) for shard in shards for piece in shard.pieces for group in piece.row_groups
+    ]
+    n = min(PLACES, len(groups))
+    chosen = [groups[i] for i in np.unique(np.linspace(0, len(groups) - 1, n).astype(int))]
+    tables = (next(iter(group.tables(-(-size // n), columns)), None) for group in chosen)
+    return pa.concat_tables([table for table in tables if table is not None]).combine_chunks()
+
+
 def train(plan: Plan, shard: Shard) -> bytes:
     """Train both models on a shard."""
     settings = plan.settings
@@ -118,7 +133,8 @@ def evaluate(plan: Plan, shard: Shard) -> bytes:
 
     def counted(rows: Rows) -> Evaluation:
         tallies = [tally_decisions(model, rows, [*SOURCES], 1) for model in models.values()]
-        return Evaluation.of(models, rows, tallies)
+        copies = copies_among(rows, plan.intake.feature_places)
+        return Evaluation.of(models, rows, tallies)._replace(copies=copies)
 
     found = reduce(add, map(counted, _held_out(plan, shard, intake)))
     return dump_archive(FORMAT, VERSION, *found.pack())

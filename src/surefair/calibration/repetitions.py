@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from surefair.inference.coefficients import coefficient_table
 from surefair.inference.counts import count, rates_of
 from surefair.inference.evaluation import model_interval
 from surefair.inference.interval import Question
+from surefair.inference.metric import Metric
 from surefair.inference.sources import Tally
 from surefair.progress import progress_bar
 from surefair.rows import FloatArray, Rows
@@ -78,7 +80,7 @@ class Design:
     @property
     def is_signed(self) -> bool:
         """Whether there is one gap, which has a sign; otherwise the unfairness is judged."""
-        return len(self.question.metric.rates) == 1 and self.population.groups.sizes == (2,)
+        return is_signed(self.question.metric, self.population.groups.sizes)
 
     def fit(self, rows: Rows, random_state: int, n_replicates: int | None = None) -> Model:
         """Fit some rows."""
@@ -93,31 +95,50 @@ class Design:
         fitted = self.fitting(clf, rows.X, rows.truth, sensitive_features=_sensitive(rows), **given)
         return fitted.model_
 
-    def gap(self, theta: FloatArray, rows: Rows) -> FloatArray:
-        """Gap, or unfairness, of models (D, R) on some rows, shape (R,); NaN where it is undefined or infinite."""
-        metric = self.question.metric
-        sizes = rows.groups.sizes
-        counts = count(theta, rows.X, rows.truth, rows.group, sizes, rows.uneven_weight)
-        value = rates_of(metric.rates, counts)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.log(value) if metric.ratio else value
-            if self.is_signed:
-                gap = value[:, 0, 0] - value[:, 0, 1]
-            else:
-                columns = np.split(value, np.cumsum(sizes)[:-1], axis=2)
-                gap = np.max([np.ptp(column, axis=2).max(axis=1) for column in columns], axis=0)
-                gap = np.exp(-gap) if metric.ratio else gap
-        return np.where(np.isfinite(gap), gap, np.nan)
+    @property
+    def confidence_level(self) -> float:
+        """Confidence level of the intervals."""
+        return self.question.confidence_level
 
-    def table(self, found: Sums, names: list[str]) -> dict[str, list[Any]]:
-        """Columns of the table."""
+    @cached_property
+    def population_gap(self) -> float:
+        """Gap of θ* in the population."""
+        return float(self.gap(self.star[:, None], self.population)[0])
+
+    def gap(self, theta: FloatArray, rows: Rows) -> FloatArray:
+        """Gap, or unfairness, of models (D, R) on some rows, shape (R,)."""
+        return gap_of(self.question.metric, rates_on(self.question.metric, theta, rows), rows.groups.sizes)
+
+    def outcome(self, repetition: int) -> Outcome:
+        """One repetition."""
+        rng = np.random.default_rng([self.seed, 1 + repetition])
+        train, test, fresh = (
+            draw(self.population, size, rng) for size in (self.n_rows, self.n_evaluation, self.n_rows)
+        )
+        seed, other = rng.integers(0, 2**31, 2).tolist()
+        model = self.fit(train, seed)
+        tally = Tally.of(model, test, self.sources, self.question.method, 1)
+        intervals = [model_interval(model, tally, self.question._replace(source=source)) for source in self.sources]
+        found = [*model.diagnostics, *model.order_diagnostics(), *(d for one in intervals for d in one.diagnostics)]
+        again = np.full(len(self.star), np.nan)
+        if "retraining" in self.sources:
+            again = self.fit(fresh, other, n_replicates=0).coefficients
+        here = self.gap(np.column_stack([self.star, again]), test)
+        truth = {
+            "training": here[0],
+            "retraining": here[1],
+            "evaluation": self.gap(model.coefficients[:, None], self.population)[0],
+            "total": self.population_gap,
+        }
+        gaps = [of_interval(interval.to_dict(), truth[interval.source], self.is_signed) for interval in intervals]
+        coefs, names, more = _coefficients(self, model)
+        return Outcome(np.array(gaps), coefs, names, frozenset(one.name for one in [*found, *more]))
+
+    def heads(self, names: list[str]) -> list[dict[str, Any]]:
+        """What each row of the table is about."""
         gap = {"quantity": "gap" if self.is_signed else "unfairness", "kind": "gap"}
-        heads = [gap | {"source": source} for source in self.sources]
-        heads += [{"quantity": name, "kind": "coefficient", "source": "training"} for name in names]
-        rows = [head | judge(sums) for head, sums in zip(heads, found.numbers, strict=True)]
-        for row in rows[: len(self.sources)]:
-            row["spread_ratio"] = row["spread_ratio"] if self.is_signed else None
-        return {heading: [row[heading] for row in rows] for heading in rows[0]}
+        coefs = [{"quantity": name, "kind": "coefficient", "source": "training"} for name in names]
+        return [gap | {"source": source} for source in self.sources] + coefs
 
 
 class Sums(NamedTuple):
@@ -127,10 +148,12 @@ class Sums(NamedTuple):
     each: FloatArray  # (R, sources + D, 2), error and width
     features: list[str]
     warned: Counter[str]  # repetitions in which each diagnostic was found
+    refused: Counter[str]  # repetitions that ended in an error, by its message
 
     def __add__(self, other: Sums) -> Sums:  # type: ignore[override]
         each = np.concatenate([self.each, other.each])
-        return Sums(self.numbers + other.numbers, each, self.features, self.warned + other.warned)
+        warned, refused = self.warned + other.warned, self.refused + other.refused
+        return Sums(self.numbers + other.numbers, each, self.features, warned, refused)
 
 
 class Outcome(NamedTuple):
@@ -140,6 +163,66 @@ class Outcome(NamedTuple):
     coefs: FloatArray  # (D, 5)
     features: list[str]
     warned: frozenset[str]
+    refused: str = ""  # why there is nothing else
+
+
+class Repeated(Protocol):
+    """Something to repeat: ``Design``, or ``AuditDesign`` in audits.py."""
+
+    @property
+    def confidence_level(self) -> float:
+        """Confidence level of the intervals."""
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether there is one gap, which has a sign; otherwise the unfairness is judged."""
+
+    def outcome(self, repetition: int) -> Outcome:
+        """One repetition."""
+
+    def heads(self, names: list[str]) -> list[dict[str, Any]]:
+        """What each row of the table is about."""
+
+
+def is_signed(metric: Metric, sizes: tuple[int, ...]) -> bool:
+    """Whether there is one gap, which has a sign."""
+    return len(metric.rates) == 1 and sizes == (2,)
+
+
+def rates_on(metric: Metric, theta: FloatArray, rows: Rows) -> FloatArray:
+    """Rates (R, rates, groups) of models (D, R) on some rows."""
+    counts = count(theta, rows.X, rows.truth, rows.group, rows.groups.sizes, rows.uneven_weight)
+    return rates_of(metric.rates, counts)
+
+
+def gap_of(metric: Metric, value: FloatArray, sizes: tuple[int, ...]) -> FloatArray:
+    """Gap, or unfairness, for rates (R, rates, groups), shape (R,); NaN where it is undefined or infinite."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.log(value) if metric.ratio else value
+        if is_signed(metric, sizes):
+            gap = value[:, 0, 0] - value[:, 0, 1]
+        else:
+            columns = np.split(value, np.cumsum(sizes)[:-1], axis=2)
+            gap = np.max([np.ptp(column, axis=2).max(axis=1) for column in columns], axis=0)
+            gap = np.exp(-gap) if metric.ratio else gap
+    return np.where(np.isfinite(gap), gap, np.nan)
+
+
+def of_interval(interval: dict[str, Any], truth: float, signed: bool) -> list[float]:
+    """Estimate, limits, truth and bootstrap spread of an interval; NaN where it is undefined."""
+    if interval["reason"]:
+        return [np.nan] * 5
+    names = ("gap", "gap_low", "gap_high") if signed else ("estimate", "low", "high")
+    ends = [np.nan if interval[name] is None else float(interval[name]) for name in names]
+    return [*ends, truth, float(np.hypot(interval["spread_training"], interval["spread_evaluation"]))]
+
+
+def table(design: Repeated, found: Sums, names: list[str]) -> dict[str, list[Any]]:
+    """Columns of the table of results."""
+    rows = [head | judge(sums) for head, sums in zip(design.heads(names), found.numbers, strict=True)]
+    for row in rows:
+        row["spread_ratio"] = row["spread_ratio"] if design.is_signed or row["kind"] != "gap" else None
+    return {heading: [row[heading] for row in rows] for heading in rows[0]}
 
 
 def draw(population: Rows, size: int, rng: np.random.Generator) -> Rows:
@@ -151,7 +234,7 @@ def draw(population: Rows, size: int, rng: np.random.Generator) -> Rows:
     return replace(drawn, weight=np.ones(size))
 
 
-def repeat(design: Design, repetitions: int, n_jobs: int | None, progress: bool) -> Iterator[Sums]:
+def repeat(design: Repeated, repetitions: int, n_jobs: int | None, progress: bool) -> Iterator[Sums]:
     """All repetitions, in order; where they are cut does not depend on the workers, so sums do not either."""
     from rich.console import Console
 
@@ -165,50 +248,16 @@ def repeat(design: Design, repetitions: int, n_jobs: int | None, progress: bool)
             bar.advance(task, len(chunk))
 
 
-def _chunk(design: Design, repetitions: range) -> Sums:
+def _chunk(design: Repeated, repetitions: range) -> Sums:
     """Some repetitions, on one thread: the bits of linear algebra depend on the number of threads."""
     with threadpool_limits(1):
-        population_gap = float(design.gap(design.star[:, None], design.population)[0])
-        outcomes = [_repeat(design, repetition, population_gap) for repetition in repetitions]
+        outcomes = [design.outcome(repetition) for repetition in repetitions]
     numbers = np.stack([np.vstack([one.gaps, one.coefs]) for one in outcomes])
-    sums = [add_up(rows, design.question.confidence_level) for rows in numbers.swapaxes(0, 1)]
+    sums = [add_up(rows, design.confidence_level) for rows in numbers.swapaxes(0, 1)]
     each = numbers[..., [0, 2]] - numbers[..., [3, 1]]  # estimate minus truth, high minus low
-    return Sums(np.array(sums), each, outcomes[0].features, Counter(name for one in outcomes for name in one.warned))
-
-
-def _repeat(design: Design, repetition: int, population_gap: float) -> Outcome:
-    """One repetition."""
-    rng = np.random.default_rng([design.seed, 1 + repetition])
-    train, test, fresh = (
-        draw(design.population, size, rng) for size in (design.n_rows, design.n_evaluation, design.n_rows)
-    )
-    seed, other = rng.integers(0, 2**31, 2).tolist()
-    question = design.question
-    model = design.fit(train, seed)
-    tally = Tally.of(model, test, design.sources, question.method, 1)
-    intervals = [model_interval(model, tally, question._replace(source=source)) for source in design.sources]
-    found = [*model.diagnostics, *model.order_diagnostics(), *(d for one in intervals for d in one.diagnostics)]
-    theta = model.coefficients
-    again = np.full(len(design.star), np.nan)
-    if "retraining" in design.sources:
-        again = design.fit(fresh, other, n_replicates=0).coefficients
-    here = design.gap(np.column_stack([design.star, again]), test)
-    truth = {
-        "training": here[0],
-        "retraining": here[1],
-        "evaluation": design.gap(theta[:, None], design.population)[0],
-        "total": population_gap,
-    }
-    gaps = np.full((len(intervals), 5), np.nan)
-    for row, interval in zip(gaps, intervals, strict=True):
-        if interval.reason:
-            continue
-        ends = (interval.estimate, interval.low, interval.high)
-        if design.is_signed:
-            ends = (interval.gap, interval.gap_low, interval.gap_high)
-        row[:] = *ends, truth[interval.source], np.hypot(interval.spread_training, interval.spread_evaluation)
-    coefs, names, more = _coefficients(design, model)
-    return Outcome(gaps, coefs, names, frozenset(one.name for one in [*found, *more]))
+    warned = Counter(name for one in outcomes for name in one.warned)
+    refused = Counter(one.refused for one in outcomes if one.refused)
+    return Sums(np.array(sums), each, outcomes[0].features, warned, refused)
 
 
 def _coefficients(design: Design, model: Model) -> tuple[FloatArray, list[str], list[Diagnostic]]:

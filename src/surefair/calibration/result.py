@@ -22,7 +22,7 @@ class Calibration:
     Attributes
     ----------
     table : data frame
-        One row per quantity, the gap by each source and then each coefficient:
+        One row per quantity, the gap by each source and then each coefficient; for audits, the gap of each model:
 
         - quantity, kind ("gap" or "coefficient"), source;
         - truth: what the intervals should contain, averaged over the repetitions;
@@ -88,12 +88,13 @@ def _sentence(table: list[dict[str, Any]], settings: dict[str, Any], warned: dic
     level, times = f"{100.0 * settings['confidence_level']:g} %", settings["repetitions"]
     study = f"{times:,} repetitions of {settings['n_rows']:,} rows"
     drawn = "everything drawn anew" if settings["everything_redrawn"] else "given one constraint set"
-    gaps = {row["source"]: row for row in table if row["kind"] == "gap"}
-    first, *others = sorted(gaps, key=lambda source: source != "total")  # the default comes first
+    gaps = [row for row in table if row["kind"] == "gap"]
+    first, *others = sorted(gaps, key=lambda row: row["source"] != "total")  # the default comes first
+    one = len({row["quantity"] for row in gaps}) == 1
     text = [
-        f"Nominal {level} intervals covered the {gaps[first]['quantity']} {_coverage(gaps[first], times)} of the time "
-        f"(source {first}, {study}, {drawn}, ± one standard error)"
-        + "".join(f"; {source} {_coverage(gaps[source], times)}" for source in others)
+        f"Nominal {level} intervals covered the {first['quantity']} {_coverage(first, times)} of the time "
+        f"(source {first['source']}, {study}, {drawn}, ± one standard error)"
+        + "".join(f"; {'' if one else row['quantity'] + ', '}{row['source']} {_coverage(row, times)}" for row in others)
         + "."
     ]
     coefs = [row for row in table if row["kind"] == "coefficient" and row["coverage"] is not None]
@@ -107,6 +108,9 @@ def _sentence(table: list[dict[str, Any]], settings: dict[str, Any], warned: dic
     undefined = max((row["undefined"] for row in table), default=0)
     if undefined:
         text.append(f"Up to {undefined:,} repetitions are left out because something was undefined.")
+    if settings.get("refused"):
+        share = 100.0 * settings["refused"]
+        text.append(f"{share:.0f} % of the audits were refused, for example: {settings['refused_because']}")
     if warned:
         listed = ", ".join(f"{name} in {100.0 * share:.0f} %" for name, share in warned.items())
         text.append(f"Diagnostics, by share of the repetitions: {listed}.")

@@ -7,14 +7,14 @@ replacement many times, a classifier is fitted to each draw, and its intervals a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
 
 import numpy as np
 
-from surefair.calibration.repetitions import Design, Fitting, draw, repeat
+from surefair.calibration.repetitions import Design, Fitting, draw, repeat, table
 from surefair.calibration.result import Calibration
 from surefair.classifier import (
     FairClassifier,
@@ -122,11 +122,17 @@ def calibrate(
     >>> found.table["quantity"].tolist()
     ['gap', 'gap', 'gap', 'gap', 'x1', 'x2', 'intercept']
     """
-    request = Request(
-        n_rows=n_rows, n_evaluation=n_evaluation, repetitions=repetitions, confidence_level=confidence_level,
-        metric=metric, method=method, coef_method=coef_method, sources=sources, fit=fit, random_state=random_state,
-        n_jobs=n_jobs, progress=progress,
-    )  # fmt: skip
+    sources = (sources,) if isinstance(sources, str) else tuple(sources)
+    _check_sources(sources)
+    for name, value, least in (
+        ("n_evaluation", n_evaluation, 1), ("repetitions", repetitions, 2), ("random_state", random_state, 0),
+    ):  # fmt: skip
+        check_whole(name, value, least)
+    if n_rows is not None:
+        check_whole("n_rows", n_rows, 2)
+    check_level(confidence_level)
+    one_of(method, METHODS, "method")
+    one_of(coef_method, (*BOOTSTRAP_METHODS, *COVARIANCE_METHODS), "method of coefficients")
     if not isinstance(clf, FairClassifier):
         raise TypeError(f"calibrate takes a FairClassifier; received {type(clf).__name__}.")
     check_groups_given(sensitive_features)
@@ -134,46 +140,7 @@ def calibrate(
     population = rows.trimmed()  # groups that are declared and do not occur cannot be drawn
     population.groups.check_comparable()
     apart = None if given is None else given.trimmed().among(population.groups)
-    return calibrate_rows(clf, population, request, apart, library=X)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What is asked of a calibration; the attributes are parameters of ``calibrate``."""
-
-    n_rows: int | None = None
-    n_evaluation: int = 2000
-    repetitions: int = 200
-    confidence_level: float = 0.95
-    metric: str | Criterion | None = None
-    method: str = "percentile"
-    coef_method: str = "basic"
-    sources: str | Sequence[str] = tuple(SOURCES)
-    fit: Fitting | None = None
-    random_state: int = 0
-    n_jobs: int | None = None
-    progress: bool = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sources", (self.sources,) if isinstance(self.sources, str) else tuple(self.sources))
-        if not self.sources:
-            raise ValueError(f"sources is empty. Name at least one of {', '.join(SOURCES)}.")
-        for source in self.sources:
-            one_of(source, SOURCES, "source")
-        for name, least in (("n_rows", 2), ("n_evaluation", 1), ("repetitions", 2), ("random_state", 0)):
-            value = getattr(self, name)
-            if not (name == "n_rows" and value is None):
-                _check_whole(name, value, least)
-        check_level(self.confidence_level)
-        one_of(self.method, METHODS, "method")
-        one_of(self.coef_method, (*BOOTSTRAP_METHODS, *COVARIANCE_METHODS), "method of coefficients")
-
-
-def calibrate_rows(
-    clf: FairClassifier, population: Rows, request: Request, constraint_set: Rows | None = None, library: Any = None
-) -> Calibration:
-    """Do what ``calibrate`` does with rows that are checked and coded already, such as those of a file."""
-    check_parameters(clf, fixed=constraint_set is not None)
+    check_parameters(clf, fixed=apart is not None)
     if clf.n_replicates < 2:
         raise ValueError(
             f"An interval needs replicates, and this classifier has n_replicates={clf.n_replicates}. Use "
@@ -181,18 +148,16 @@ def calibrate_rows(
         )
     if population.n < LEAST_ROWS:
         raise ValueError(f"{population.n} rows are too few to stand for a population. Pass {LEAST_ROWS} or more.")
-    random_state = request.random_state
-    n_rows = population.n if request.n_rows is None else int(request.n_rows)
-    measured = get_metric(request.metric or clf.criterion or "demographic_parity")
+    n_rows = population.n if n_rows is None else int(n_rows)
+    measured = get_metric(metric or clf.criterion or "demographic_parity")
     rng = np.random.default_rng([random_state, 0])
     problem = problem_of(clf, draw_seed(random_state))
-    if problem.learns and constraint_set is None:
-        apart = None
+    if problem.learns and apart is None:
         found_optima = learnt_optima(problem, population)
         optima, star = len(found_optima), found_optima[0].theta
     else:
         drawn = draw(population, min(clf.n_warmup, population.n // 5), rng)
-        apart = drawn if constraint_set is None else constraint_set
+        apart = drawn if apart is None else apart
         optima, star = _solve(problem, population, apart, rng.permutation(population.n))
     design = Design(
         clf=clf,
@@ -201,34 +166,34 @@ def calibrate_rows(
         constraint_set=apart,
         star=star,
         n_rows=n_rows,
-        n_evaluation=request.n_evaluation,
-        question=Question(measured, request.sources[0], request.method, float(request.confidence_level)),
-        coef_method=request.coef_method,
-        sources=tuple(request.sources),
-        fitting=request.fit,
+        n_evaluation=n_evaluation,
+        question=Question(measured, sources[0], method, float(confidence_level)),
+        coef_method=coef_method,
+        sources=sources,
+        fitting=fit,
         seed=random_state,
     )
-    found = reduce(add, repeat(design, request.repetitions, request.n_jobs, request.progress))
+    found = reduce(add, repeat(design, repetitions, n_jobs, progress))
     names = [*(population.names.features or found.features)]
     names += found.features[len(names) :]
     settings = {
-        "repetitions": int(request.repetitions),
+        "repetitions": int(repetitions),
         "n_rows": n_rows,
-        "n_evaluation": int(request.n_evaluation),
+        "n_evaluation": int(n_evaluation),
         "n_population": population.n,
         "everything_redrawn": apart is None,
-        "confidence_level": float(request.confidence_level),
+        "confidence_level": float(confidence_level),
         "metric": measured.name,
-        "method": request.method,
-        "coef_method": request.coef_method,
+        "method": method,
+        "coef_method": coef_method,
         "random_state": int(random_state),
         "local_optima": optima,
         "classifier": {name: _shown(value) for name, value in clf.get_params(deep=False).items()},
     }
     return Calibration(
-        table=make_frame(design.table(found, names), like=library),
+        table=make_frame(table(design, found, names), like=X),
         settings=settings,
-        warned={name: found.warned[name] / request.repetitions for name in sorted(found.warned)},
+        warned={name: found.warned[name] / repetitions for name in sorted(found.warned)},
         errors=found.each[..., 0],
         widths=found.each[..., 1],
     )
@@ -242,7 +207,15 @@ def _solve(problem: Problem, population: Rows, apart: Rows, order: IntArray) -> 
     return len(found), found[nearest(found, pilot.coefficients)]
 
 
-def _check_whole(name: str, value: Any, least: int) -> int:
+def _check_sources(sources: tuple[str, ...]) -> None:
+    if not sources:
+        raise ValueError(f"sources is empty. Name at least one of {', '.join(SOURCES)}.")
+    for source in sources:
+        one_of(source, SOURCES, "source")
+
+
+def check_whole(name: str, value: Any, least: int) -> int:
+    """Refuse what is not a whole number, or too small."""
     if not (isinstance(value, int | np.integer) and value >= least):
         raise ValueError(f"{name} must be a whole number, {least} or larger; received {value!r}.")
     return int(value)

@@ -11,8 +11,10 @@ import pkgutil
 
 import click
 
+from surefair.cli._terminal import SafeGroup
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=SafeGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="surefair")
 def main() -> None:
     """How certain are you that the model is fair?"""  # noqa: D400

@@ -26,7 +26,7 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option(
             "--criterion", default="demographic_parity", show_default=True, callback=_criterion_or_none,
-            help=f"Criterion to enforce: {criteria}; or none.",
+            help=f"Criterion to enforce: {criteria}; or none. Those that can only be measured are refused.",
         ),
         click.option("--loss", default="log_loss", show_default=True, help=f"Loss: {losses}."),
         click.option(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from surefair.cli._columns import unused_rows
+from surefair.cli._terminal import plain_text, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,6 +53,13 @@ def jobs_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     return click.option("--jobs", default=-1, show_default=True, callback=check, help=words)
 
 
+def _number(_context: click.Context, _option: click.Parameter, value: float) -> float:
+    """Refuse NaN, which no limit refuses."""
+    if value != value:
+        raise click.BadParameter("must be a number; received nan.")
+    return value
+
+
 def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of how the work is done, which the command gets together, as ``work``."""
 
@@ -67,7 +75,7 @@ def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
         jobs_option("threads"),
         click.option("--every-rows", type=click.IntRange(min=1), help="Rows between two checkpoints."),
         click.option(
-            "--every-seconds", default=60.0, show_default=True, type=click.FloatRange(min=0.0),
+            "--every-seconds", default=60.0, show_default=True, type=click.FloatRange(min=0.0), callback=_number,
             help="Seconds between two checkpoints.",
         ),
         click.option(
@@ -87,6 +95,19 @@ def one_line_errors() -> Iterator[None]:
         yield
     except (ValueError, OSError, MemoryError, EngineFailed) as error:
         raise click.ClickException(str(error) or type(error).__name__) from error
+
+
+def prepare_folder(out: Path, *names: str) -> None:
+    """Make the folder for results, and refuse it before any work if these files cannot be written there."""
+    from surefair.storage.atomic import try_to_write
+
+    out.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if (out / name).is_dir():
+            raise IsADirectoryError(
+                f"{str(out / name)!r} is a folder, and a file of that name is to be written. Move it."
+            )
+    try_to_write(out)
 
 
 def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint: Path | None = None) -> None:
@@ -110,7 +131,7 @@ def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint
     with suppress(BrokenPipeError, SystemExit):  # if only the first lines are read
         show(found, console, work.verbose, work.quiet)
         for name in () if work.quiet else ("audit.json", "report.html"):
-            console.print(f"Written: {work.out / name}", highlight=False, soft_wrap=True, markup=False)
+            console.print(visible(f"Written: {work.out / name}"), highlight=False, soft_wrap=True, markup=False)
         if not found.complete:
             how = (
                 f"continue with: surefair resume {checkpoint}"
@@ -118,7 +139,7 @@ def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint
                 else "without --checkpoint it cannot be resumed"
             )
             words = f"Stopped after {running.intake.read:,} rows; {how}"
-            console.print(words, highlight=False, soft_wrap=True, markup=False)
+            console.print(visible(words), highlight=False, soft_wrap=True, markup=False)
     if not found.complete:
         sys.exit(STOPPED)
     sys.exit(EXIT_CODES[found.verdict])
@@ -126,7 +147,7 @@ def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint
 
 @contextmanager
 def interruptible(console: Console, words: str) -> Iterator[Callable[[], bool]]:
-    """Let a first Ctrl-C finish the chunk, and say so; a second one ends the program at once."""
+    """Let a first Ctrl-C, or SIGTERM, finish the chunk, and say so; a second one ends the program at once."""
     asked = False
 
     def ask(*_: Any) -> None:
@@ -136,11 +157,12 @@ def interruptible(console: Console, words: str) -> Iterator[Callable[[], bool]]:
         asked = True
         console.print(words, highlight=False)
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -164,14 +186,12 @@ def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = Fa
     from rich.markup import escape
     from rich.table import Table
 
-    from surefair.pages.text import shown as visible
-
     if quiet:
         if found.verdict is not None:
             console.print(found.verdict, highlight=False, markup=False)
         return
     level = f"{100.0 * found.settings['confidence_level']:g} %"
-    console.print(found.sentence, highlight=False, markup=False)
+    console.print(visible(found.sentence), highlight=False, markup=False)
     models = found.models if found.settings["criterion"] else found.models[:1]
     rows = "rows, by cross-fitting" if found.rows["folds"] else "held-out rows"
     table = Table(title=f"Unfairness on {found.rows['evaluation']:,} {rows}: {level} intervals, source total")
@@ -188,9 +208,16 @@ def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = Fa
     shards = f" in {found.data['shards']:,} shards" if "shards" in found.data else ""
     folds = f" (the same rows, in {found.rows['folds']} folds)" if found.rows["folds"] else ""
     console.print(f"Rows: {found.rows['read']:,} read{shards}; {rows}{folds}.", highlight=False)
-    rates = (f"{one['group']} {one['base_rate']:.1%}" for one in found.groups if one["base_rate"] is not None)
+    several = len(found.settings["sensitive"]) > 1
+    rates = (
+        f"{one['column'] + ' ' if several else ''}{one['group']} {one['base_rate']:.1%}"
+        for one in found.groups
+        if one["base_rate"] is not None
+    )
     label = f"{found.settings['label']} = {found.settings['labels'][1]}"
-    console.print(visible(f"Positive labels ({label}): {', '.join(rates)}."), highlight=False, markup=False)
+    console.print(
+        visible(f"Positive labels of evaluation rows ({label}): {', '.join(rates)}."), highlight=False, markup=False
+    )
     learnt = [one for one in found.columns if one["features"]]
     left = ", ".join(f"{one['name']} ({one['note']})" for one in found.columns if one["role"] == "left out")
     words = f"Features: {sum(one['features'] for one in learnt)}, from {', '.join(one['name'] for one in learnt)}."
@@ -199,7 +226,7 @@ def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = Fa
         if one["note"]:
             console.print(visible(f"Column {one['name']}: {one['note']}."), highlight=False, markup=False)
     for words in unused_rows(found.rows["bad"]):
-        console.print(words, highlight=False, markup=False)
+        console.print(visible(words), highlight=False, markup=False)
     doubts = [one for one in found.assumptions if not one["held"]]
     for one in doubts:
         console.print(f"[yellow]Assumption not met:[/yellow] {escape(one['assumes'])}", highlight=False)
@@ -214,19 +241,14 @@ def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = Fa
 
 def _show_more(found: Audit, console: Console) -> None:
     """Show groups and columns as tables."""
-    from rich.markup import escape
     from rich.table import Table
-
-    from surefair.pages.text import shown as visible
 
     for title, rows in (("Groups", found.groups), ("Columns", found.columns)):
         table = Table(title=title)
         for heading in rows[0]:
             table.add_column(heading.replace("_", " "), overflow="fold")
         for row in rows:
-            table.add_row(
-                *(escape(f"{value:,}" if type(value) is int else visible(str(value))) for value in row.values())
-            )
+            table.add_row(*(f"{value:,}" if type(value) is int else plain_text(value) for value in row.values()))
         console.print(table)
 
 

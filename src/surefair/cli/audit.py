@@ -10,7 +10,7 @@ import click
 
 from surefair.cli._columns import column_options, split_names
 from surefair.cli._training import training_options
-from surefair.cli._work import Work, conclude, one_line_errors, work_options
+from surefair.cli._work import Work, conclude, one_line_errors, prepare_folder, work_options
 from surefair.names import file_names
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -69,7 +69,7 @@ def command(
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         running = Running.begin(data, asked, checkpoint, in_shards=engine != "local")
-        work.out.mkdir(parents=True, exist_ok=True)  # before any training whose result could not be saved
+        prepare_folder(work.out, "audit.json", "report.html")
         if running.settings.shard_rows is None:
             conclude(running, work, partial(running.run, **work.checkpoints(checkpoint)), checkpoint)
         else:

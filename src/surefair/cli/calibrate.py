@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surefair.cli._columns import column_options, unused_rows
+from surefair.cli._terminal import plain_text, visible
 from surefair.cli._training import training_options
-from surefair.cli._work import jobs_option, one_line_errors
+from surefair.cli._work import jobs_option, one_line_errors, prepare_folder
 
 if TYPE_CHECKING:
     from surefair.calibration import Calibration
@@ -21,15 +22,13 @@ if TYPE_CHECKING:
 @column_options(required=False)
 @training_options
 @click.option("--metric", help="Metric to measure.  [default: the criterion, or demographic_parity]")
-@click.option("--rows", type=click.IntRange(min=2), help="Training rows of each repetition.  [default: as in the data]")
+@click.option("--rows", type=click.IntRange(min=2), help="Rows of each repetition.  [default: as in the data]")
 @click.option(
-    "--evaluation-rows", default=2000, show_default=True, type=click.IntRange(min=1),
-    help="Evaluation rows of each repetition.",
+    "--evaluation-rows", "n_evaluation", type=click.IntRange(min=1),
+    help="Evaluation rows of each repetition, for a data set.  [default: 2000]",
 )  # fmt: skip
-@click.option("--method", default="percentile", show_default=True, help="How replicates become an interval of the gap.")
-@click.option(
-    "--coef-method", default="basic", show_default=True, help="How replicates become an interval of a coefficient."
-)
+@click.option("--method", help="How replicates become an interval of the gap, for a data set.  [default: percentile]")
+@click.option("--coef-method", help="The same for an interval of a coefficient.  [default: basic]")
 @click.option(
     "--repetitions", default=200, show_default=True, type=click.IntRange(min=2), help="Number of repetitions."
 )
@@ -48,9 +47,9 @@ def command(
     confidence_level: float,
     random_state: int,
     rows: int | None,
-    evaluation_rows: int,
-    method: str,
-    coef_method: str,
+    n_evaluation: int | None,
+    method: str | None,
+    coef_method: str | None,
     repetitions: int,
     jobs: int,
     out: Path,
@@ -59,33 +58,45 @@ def command(
 ) -> None:
     """Measure on your own data how often intervals contain the truth.
 
-    DATA is read as surefair audit reads it. Its rows are treated as the whole population, so the truth is known: rows
-    are drawn from it many times, a classifier is fitted to each draw with everything learnt anew, constraint included,
-    and its intervals are compared with the truth.
-    With --weights, a row of twice the weight is drawn twice as often.
+    The rows of DATA are treated as the whole population, so the truth is known. Files are drawn from it many times, row
+    by row, and audited as surefair audit does it: columns are settled anew, models are trained and evaluated, by
+    cross-fitting if rows are few. The intervals are compared with the truth in the population.
+
+    A data set with --dataset has features already. Training rows and evaluation rows are drawn from it, a classifier is
+    fitted, and the intervals of its coefficients are compared with the truth as well.
     """
-    from surefair.calibration import Request, calibrate, calibrate_rows
+    from surefair.audit.settings import AuditSettings
+    from surefair.calibration import calibrate, calibrate_audit
     from surefair.classifier import FairClassifier
 
     if (data is None) == (dataset is None):
         raise click.UsageError("Name either a file, or a data set with --dataset.")
-    asked: dict[str, Any] = {
-        "n_rows": rows, "n_evaluation": evaluation_rows, "repetitions": repetitions, "metric": metric,
-        "confidence_level": confidence_level, "method": method, "coef_method": coef_method,
-        "random_state": random_state, "n_jobs": jobs, "progress": not quiet,
-    }  # fmt: skip
+    only = {"n_evaluation": n_evaluation, "method": method, "coef_method": coef_method}
+    given: dict[str, Any] = {name: value for name, value in only.items() if value is not None}
+    shared: dict[str, Any] = {"n_rows": rows, "repetitions": repetitions, "n_jobs": jobs, "progress": not quiet}
+    asked: dict[str, Any] = {"confidence_level": confidence_level, "random_state": random_state}
     with one_line_errors():
-        clf = FairClassifier(criterion, **params)
         if dataset is not None:
+            clf = FairClassifier(criterion, **params)
             X, y, groups = _load(dataset, columns)
-            out.mkdir(parents=True, exist_ok=True)  # before any work whose result could not be saved
-            found = calibrate(clf, X, y, sensitive_features=groups, **asked)
+            prepare_folder(out, "calibration.json", "calibration.png")
+            found = calibrate(clf, X, y, sensitive_features=groups, metric=metric, **asked, **shared, **given)
         else:
-            population = _read(data, columns)
-            out.mkdir(parents=True, exist_ok=True)
-            found = calibrate_rows(clf, population, Request(**asked))
-    _show(found)
-    _keep(found, out)
+            if columns["label"] is None or not columns["sensitive"]:
+                raise click.UsageError("Name the columns of the file: --label and --sensitive.")
+            if given:
+                option = {"n_evaluation": "evaluation-rows"}.get(first := next(iter(given)), first.replace("_", "-"))
+                raise click.UsageError(
+                    f"--{option} is for a data set; a file is audited as surefair audit does it. Leave it out."
+                )
+            metrics = () if metric is None else (metric,)
+            settings = AuditSettings(criterion=criterion, metrics=metrics, **asked, **columns, **params)
+            prepare_folder(out, "calibration.json", "calibration.png")
+            found = calibrate_audit(data, settings, **shared)
+            for words in unused_rows(found.settings["bad"]):
+                click.echo(visible(words))
+    paths = _keep(found, out)  # before printing, which could fail
+    _show(found, paths)
 
 
 def _load(dataset: str, columns: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -100,27 +111,12 @@ def _load(dataset: str, columns: dict[str, Any]) -> tuple[Any, Any, Any]:
     return found.X, found.y, found.sensitive
 
 
-def _read(data: Any, columns: dict[str, Any]) -> Any:
-    """Rows of a file, read and encoded as an audit reads and encodes them."""
-    from surefair.rows import check_some_weight
-    from surefair.tables.intake import Columns, read_all
-
-    if columns["label"] is None or not columns["sensitive"]:
-        raise click.UsageError("Name the columns of the file: --label and --sensitive.")
-    rows, intake = read_all(data, Columns(**columns))
-    for words in unused_rows(intake.bad.to_dict()):
-        click.echo(words)
-    rows.groups.check_comparable()
-    check_some_weight(rows.weight, "to draw")
-    return rows
-
-
-def _show(found: Calibration) -> None:
-    """Show the table and the sentence."""
+def _show(found: Calibration, paths: tuple[Path, ...]) -> None:
+    """Show the table and the sentence, and say where the files are."""
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(emoji=False)
     measured = found.settings["metric"].replace("_", " ")
     table = Table(
         title=f"{measured.capitalize()}: coverage of {100.0 * found.settings['confidence_level']:g} % intervals",
@@ -134,20 +130,19 @@ def _show(found: Calibration) -> None:
     names = ("coverage", "coverage_low", "coverage_high", "width", "bias", "spread_ratio")
     for row in found.to_dict()["table"]:
         numbers = ("" if row[name] is None else f"{row[name]:.3f}" for name in names)
-        table.add_row(row["quantity"], row["source"], *numbers)
+        table.add_row(plain_text(row["quantity"]), row["source"], *numbers)
     console.print(table)
-    console.print(found.sentence, highlight=False)
+    console.print(visible(found.sentence), highlight=False, markup=False)
+    for path in paths:
+        console.print(visible(f"Written: {path}"), highlight=False, soft_wrap=True, markup=False)
 
 
-def _keep(found: Calibration, out: Path) -> None:
-    """Write the numbers and the picture, and say where they are."""
-    from rich.console import Console
-
+def _keep(found: Calibration, out: Path) -> tuple[Path, ...]:
+    """Write the numbers and the picture; return where they are."""
     from surefair.plotting import CalibrationDisplay
 
     numbers = out / "calibration.json"
     picture = out / "calibration.png"
     found.to_json(numbers)
     CalibrationDisplay.from_calibration(found).figure_.savefig(picture, dpi=150)
-    for path in (numbers, picture):
-        Console().print(f"Written: {path}", highlight=False, soft_wrap=True)
+    return numbers, picture

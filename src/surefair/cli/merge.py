@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from surefair.cli._terminal import visible
+
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -35,4 +37,4 @@ def command(fits: tuple[Path, ...], out: Path) -> None:
     except (OSError, ValueError) as error:
         words = str(error)
         raise click.ClickException(words if str(name) in words else f"{name}: {words}") from error
-    click.echo(f"Merged {len(fits)} fits of {merged.n_rows_:,} rows: {out}")
+    click.echo(visible(f"Merged {len(fits)} fits of {merged.n_rows_:,} rows: {out}"))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from surefair.cli._terminal import visible
+
 
 @click.command("report")
 @click.argument("audit", metavar="AUDIT.JSON", type=click.Path(path_type=Path))
@@ -31,4 +33,4 @@ def command(audit: Path, out: Path | None) -> None:
         raise click.ClickException(f"{error.filename}: {error.strerror}." if error.strerror else str(error)) from error
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"Written: {out}")
+    click.echo(visible(f"Written: {out}"))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from surefair.cli._work import Work, conclude, one_line_errors, work_options
+from surefair.cli._terminal import visible
+from surefair.cli._work import Work, conclude, one_line_errors, prepare_folder, work_options
 
 
 @click.command("resume", epilog="Exit codes are those of surefair audit.")
@@ -20,7 +21,7 @@ def command(checkpoint: Path, data: str | None, work: Work) -> None:
 
     with one_line_errors():
         running = Running.restore(checkpoint, data)
-        work.out.mkdir(parents=True, exist_ok=True)
+        prepare_folder(work.out, "audit.json", "report.html")
         for note in running.notes:  # a damaged checkpoint, and the one used instead
-            click.echo(note, err=True)
+            click.echo(visible(note), err=True)
         conclude(running, work, partial(running.run, **work.checkpoints(checkpoint)), checkpoint)

@@ -26,17 +26,21 @@ from surefair.diagnostics._diagnostic import Diagnostic, upper_limit
 if TYPE_CHECKING:  # for type checkers and editors; at run time the registry sets the same names
     from surefair.diagnostics.boundary_constraint import BoundaryConstraint as BoundaryConstraint
     from surefair.diagnostics.chance_constraint import ChanceConstraint as ChanceConstraint
+    from surefair.diagnostics.changing_gap import ChangingGap as ChangingGap
     from surefair.diagnostics.constant_decisions import ConstantDecisions as ConstantDecisions
     from surefair.diagnostics.covariance_disagreement import CovarianceDisagreement as CovarianceDisagreement
     from surefair.diagnostics.degenerate_replicates import DegenerateReplicates as DegenerateReplicates
     from surefair.diagnostics.dependent_rows import DependentRows as DependentRows
     from surefair.diagnostics.exceeded_tolerance import ExceededTolerance as ExceededTolerance
+    from surefair.diagnostics.few_clusters import FewClusters as FewClusters
     from surefair.diagnostics.few_rows_near_boundary import FewRowsNearBoundary as FewRowsNearBoundary
     from surefair.diagnostics.ineffective_constraint import IneffectiveConstraint as IneffectiveConstraint
+    from surefair.diagnostics.late_column import LateColumn as LateColumn
     from surefair.diagnostics.late_group import LateGroup as LateGroup
     from surefair.diagnostics.local_optima import LocalOptima as LocalOptima
     from surefair.diagnostics.path_too_short import PathTooShort as PathTooShort
     from surefair.diagnostics.rare_column import RareColumn as RareColumn
+    from surefair.diagnostics.repeated_rows import RepeatedRows as RepeatedRows
     from surefair.diagnostics.separable_data import SeparableData as SeparableData
     from surefair.diagnostics.small_constraint_set import SmallConstraintSet as SmallConstraintSet
     from surefair.diagnostics.small_evaluation_set import SmallEvaluationSet as SmallEvaluationSet
@@ -48,6 +52,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the registry set
     from surefair.diagnostics.stopped_early import StoppedEarly as StoppedEarly
     from surefair.diagnostics.time_dependence import TimeDependence as TimeDependence
     from surefair.diagnostics.too_few_replicates import TooFewReplicates as TooFewReplicates
+    from surefair.diagnostics.uninformative_model import UninformativeModel as UninformativeModel
     from surefair.diagnostics.unsettled_model import UnsettledModel as UnsettledModel
 
 DIAGNOSTICS: dict[str, type[Diagnostic]] = {
@@ -60,15 +65,20 @@ DIAGNOSTICS: dict[str, type[Diagnostic]] = {
 
 globals().update(DIAGNOSTICS)
 PACKAGE = str(Path(__file__).parents[1])
-__all__ = ["DIAGNOSTICS", "Diagnostic", "issue", "upper_limit", *DIAGNOSTICS]
+__all__ = ["DIAGNOSTICS", "Diagnostic", "issue", "outside", "upper_limit", *DIAGNOSTICS]
 
 
 def issue(found: Iterable[Diagnostic]) -> None:
     """Issue diagnostics as warnings, at the line outside of surefair from which it was called."""
+    for one in dict.fromkeys(found):
+        warnings.warn(copy(one), stacklevel=outside())  # a copy: raised as an error, a warning keeps its traceback
+
+
+def outside() -> int:
+    """Stack level at which the calling function must warn, so that the line outside of surefair is shown."""
     frame = inspect.currentframe()
     level = 0
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
         level += 1
-    for one in dict.fromkeys(found):
-        warnings.warn(copy(one), stacklevel=level + 1)  # a copy: raised as an error, a warning keeps its traceback
+    return level

@@ -50,5 +50,20 @@ def check(sides: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
     return [SmallEvaluationSet(message, rows.min(), SMALL_GROUP)]
 
 
+def check_rows(rows: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
+    """Check the number of evaluation rows of each group, shape (groups,), where nothing is decided about them.
+
+    Examples
+    --------
+    >>> [one.message for one in check_rows(np.array([400.0, 12.0]), ["group 'a'", "group 'b'"])]
+    ["Few evaluation rows enter a value: group 'b' has 12. Limits of small groups are wide."]
+    """
+    found = [f"{names[g]} has {int(rows[g])}" for g in np.flatnonzero(np.rint(rows) < SMALL_GROUP).tolist()]
+    if not found:
+        return []
+    message = f"Few evaluation rows enter a value: {first_few(found)}. Limits of small groups are wide."
+    return [SmallEvaluationSet(message, rows.min(), SMALL_GROUP)]
+
+
 def _rows(n: int, rarer: int) -> str:
     return "no rows" if n == 0 else f"{n} row{'s' if n > 1 else ''} ({rarer} with the rarer outcome)"

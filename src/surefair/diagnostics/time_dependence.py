@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from surefair.diagnostics._diagnostic import SELDOM, Diagnostic, FloatArray, first_few, ratio, upper_limit
+from surefair.storage.checks import array_of
 
 IntArray = NDArray[np.int64]
 
@@ -20,7 +21,7 @@ CLUMPED_SD = 4.0  # standard deviations below that number of changes
 class TimeDependence(Diagnostic):
     """Labels or groups come in clumps, or the fit drifts along the stream."""
 
-    assumes = "Rows come in no particular order."
+    assumes = "Labels and groups do not come in clumps, and the fit does not drift."
     advice = "Shuffle the rows, or train on rows of one period."
     command_line_advice = "Shuffle the rows, or leave out --keep-order."
 
@@ -63,6 +64,15 @@ class Runs(NamedTuple):
         """Give the groups of each column new codes."""
         last = [code[old] if old >= 0 else -1 for code, old in zip(codes, self.last[1:], strict=True)]
         return self._replace(last=np.array([self.last[0], *last], dtype=np.int64))
+
+    @classmethod
+    def unpack(cls, arrays: Mapping[str, NDArray[Any]], sizes: Sequence[int]) -> Runs:
+        """Rebuild runs from their arrays, with so many groups in each sensitive column."""
+        last = array_of(arrays, "last", "int64", (1 + len(sizes),), low=-1)
+        if (last >= np.array([2, *sizes])).any():
+            raise ValueError("'last' holds a group that is not among the groups.")
+        pairs, changes = (array_of(arrays, name, "int64", last.shape, low=0) for name in ("pairs", "changes"))
+        return cls(last, pairs, changes, array_of(arrays, "labels", "int64", (2,), low=0))
 
     def merge(self, other: Runs) -> Runs:
         """Add the runs of another stream, neither of which continues the other."""

@@ -14,6 +14,7 @@ from surefair.criteria import Slabs
 from surefair.diagnostics import (
     Diagnostic,
     boundary_constraint,
+    constant_decisions,
     covariance_disagreement,
     degenerate_replicates,
     path_too_short,
@@ -23,10 +24,12 @@ from surefair.diagnostics import (
     step_too_small,
     time_dependence,
     too_few_replicates,
+    uninformative_model,
     unsettled_model,
     upper_limit,
 )
 from surefair.inference import coefficients, covariance
+from surefair.inference.counts import Counts
 from surefair.inference.limits import BOOTSTRAP_METHODS
 from surefair.inference.sandwich import free_curvature
 from surefair.rows import FloatArray, is_sparse
@@ -110,13 +113,6 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
         found = unsettled_model.check(learner.mean(fit.state), fit.state.origin[: len(fit.W)], usual)
     if found:
         return found
-    if fit.problem.tolerance > 0.0:
-        push, gap = learner.pushes(fit.state)
-        room = fit.problem.tolerance - np.abs(gap[:, 0])
-        error = push[:, 1:].std(axis=1, ddof=1)
-        found += boundary_constraint.check(
-            room, gap[:, 1:].std(axis=1, ddof=1), np.abs(push[:, 0]), error, fit.problem.tolerance
-        )
     if whole:  # replicates are solved, even if rows are too few for the limit law
         return found
     sd = theta[:, 1:].std(axis=1, ddof=1)
@@ -130,6 +126,17 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
         scaling = np.sqrt(np.maximum(np.diag(coefficients.scaling(fit)), 0.0) / fit.n_rows)
         found += time_dependence.check_path(scaling, sd, B)
     return found or covariance_disagreement.check(sd, plug_in, B)
+
+
+def _check_boundary(fit: Fit) -> list[Diagnostic]:
+    """Check whether constraints that are learnt clearly hold the fit back: limit laws need it, replicates do not."""
+    tolerance = fit.problem.tolerance
+    if not (fit.is_learnt and tolerance > 0.0 and fit.problem.n_replicates > 1):
+        return []
+    learner: Any = fit.learner
+    push, gap = learner.pushes(fit.state)
+    sd, error = (part[:, 1:].std(axis=1, ddof=1) for part in (gap, push))
+    return boundary_constraint.check(tolerance - np.abs(gap[:, 0]), sd, np.abs(push[:, 0]), error, tolerance)
 
 
 def _check_start(bias: FloatArray, sd: FloatArray, reach: float, shards: int) -> list[Diagnostic]:
@@ -160,9 +167,18 @@ def coefficient_diagnostics(model: Model, confidence_level: float, method: str) 
     found = [*training_diagnostics(fit), *model.order_diagnostics()]
     if method in BOOTSTRAP_METHODS:
         found += too_few_replicates.check(fit.problem.n_replicates, confidence_level, method)
+    else:
+        found += _check_boundary(fit)
     if method == "random_scaling":
         found += _check_random_scaling(fit)
     return found
+
+
+def decision_diagnostics(counts: Counts, n_groups: int) -> list[Diagnostic]:
+    """Check the counts of a model's decisions (groups, 2, 2), of which the first column has so many groups."""
+    rows, weight, square = (part[:n_groups].sum(axis=0) for part in counts)  # each row once
+    found = constant_decisions.check(weight.sum(axis=0).tolist(), weight.sum(axis=1).tolist())
+    return found or uninformative_model.check(rows, weight, square)
 
 
 class _Moments(NamedTuple):

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from surefair import kernels
 from surefair.criteria import Rate
-from surefair.rows import FloatArray, is_sparse
+from surefair.rows import FloatArray, Rows, is_sparse
 
 BLOCK = 2**20
 """Scores of sparse rows that are held in memory at a time."""
@@ -191,3 +191,15 @@ def _add_sparse(
             values = np.repeat(weight[part], C), cell[part].ravel(), start
             table += csr_array(values, shape=(len(margin), n_cells)).T @ decision
     return both[..., 0], both[..., 1:]
+
+
+def count_weights(rows: Rows, weight: FloatArray, positive: FloatArray) -> FloatArray:
+    """Sum weights (n, R) by group, truth and decision: (R, groups, 2, 2)."""
+    G, columns = sum(rows.groups.sizes), rows.group.shape[1]
+    cell = 2 * (rows.group + np.array(rows.groups.offsets)) + rows.truth[:, None]
+    start = np.arange(0, columns * rows.n + 1, columns)
+    member = csr_array((np.ones(cell.size), cell.ravel(), start), shape=(rows.n, 2 * G)).T
+    weight = np.broadcast_to(weight, np.broadcast_shapes(weight.shape, positive.shape))
+    accepted = member @ (weight * positive)
+    both = np.stack([member @ weight - accepted, accepted], axis=-1)  # (cells, R, decision)
+    return np.asarray(both.reshape(G, 2, -1, 2).transpose(2, 0, 1, 3))

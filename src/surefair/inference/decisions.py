@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import warnings
-from numbers import Real
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from secrets import randbits
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from surefair.criteria import Criterion
-from surefair.diagnostics import issue
-from surefair.inference.counts import Counts, count_decisions
-from surefair.inference.interval import Context, Interval, Question, make_interval
-from surefair.inference.limits import METHODS, check_level
-from surefair.inference.metric import Metric, get_metric
-from surefair.inference.sources import reweigh
-from surefair.names import one_of
-from surefair.rows import (
-    Column,
-    Groups,
-    IntArray,
-    Levels,
-    as_column,
-    as_columns,
-    as_weight,
-    check_some_weight,
-    library_of,
-    same_length,
-    together,
+from surefair.diagnostics import few_clusters, issue, small_evaluation_set
+from surefair.inference.clusters import Clustered, cluster_estimates
+from surefair.inference.counts import Counts, effective_sides, rates_of
+from surefair.inference.interval import (
+    Context,
+    Interval,
+    Question,
+    interval_of,
+    make_interval,
+    replicate_estimates,
 )
+from surefair.inference.joint import JointIntervals, joint_levels, joint_sentence
+from surefair.inference.limits import METHODS, Pairs, check_level
+from surefair.inference.metric import Metric, ScoreMeasure, any_metric, get_metric
+from surefair.inference.moves import between, normal_tables, rate_moves
+from surefair.inference.sample import About, Input, Sample, check_numbers
+from surefair.inference.scores import Scored
+from surefair.inference.sources import reweigh
+from surefair.inference.strata import Strata, strata_estimates, strata_moves
+from surefair.names import one_of
+from surefair.rows import FloatArray
 
 
 def fairness_interval(
@@ -41,6 +43,8 @@ def fairness_interval(
     pos_label: Any = None,
     threshold: float | None = None,
     sample_weight: Any = None,
+    clusters: Any = None,
+    strata: Any = None,
     intersections: bool = False,
     confidence_level: float = 0.95,
     method: str = "percentile",
@@ -54,17 +58,24 @@ def fairness_interval(
     y_true : array-like of shape (n_rows,) or None
         Labels, two values of any type; None if the metric needs no labels, as demographic parity.
     y_pred : array-like of shape (n_rows,)
-        Decisions, with the same two values; or scores, with a threshold.
+        Decisions, with the same two values; or scores, with a threshold or for a metric of scores.
     sensitive_features : array-like of shape (n_rows,), data frame or dict of columns
         Group of each row, values of any type, in one or several columns.
     metric : str or Criterion
-        What is compared between the groups; "_ratio" after the name compares by ratios.
+        What is compared between the groups; "_ratio" after the name compares by ratios. "mean_score", "scoring_rate",
+        "auc" and "calibration" look at scores. For several metrics that are judged together, see ``joint_intervals``.
     pos_label : value, optional
         The positive label; by default the second in sorted order.
     threshold : float, optional
         ``y_pred`` holds scores, and a score of at least this much is a positive decision.
     sample_weight : array-like of shape (n_rows,), optional
-        How much each row counts.
+        How much each row counts, relative to the others; rows of weight 0 are left out.
+    clusters : array-like of shape (n_rows,), optional
+        What each row belongs to, for example a person with several rows. Rows of one cluster may depend on each other;
+        limits then use Student's t law, whatever the method.
+    strata : array-like of shape (n_rows,), optional
+        Rows are compared within strata, for example among applicants for the same job, and the gaps of the strata are
+        combined with Mantel-Haenszel weights.
     intersections : bool
         Whether to also compare the groups that several sensitive columns form together.
     confidence_level : float
@@ -89,89 +100,207 @@ def fairness_interval(
     ... )
     >>> round(interval.estimate, 2), round(interval.low, 2), round(interval.high, 2)
     (0.5, 0.36, 0.62)
+
+    If the same 160 rows come from 80 people who are each decided on twice, they show less:
+
+    >>> interval = fairness_interval(
+    ...     y_true=[1, 0, 1, 0, 1, 0, 1, 0] * 20, y_pred=[1, 0, 1, 1, 0, 0, 1, 0] * 20,
+    ...     sensitive_features=["a", "a", "a", "a", "b", "b", "b", "b"] * 20,
+    ...     clusters=[row % 80 for row in range(160)],
+    ... )
+    >>> round(interval.estimate, 2), round(interval.low, 2), round(interval.high, 2)
+    (0.5, 0.26, 0.7)
     """
-    measured = get_metric(metric)
-    one_of(method, METHODS, "method")
-    check_level(confidence_level)
-    _check_numbers(n_replicates, random_state)
-    columns = as_columns(sensitive_features, intersections)
-    decided = _decide(y_true, y_pred, measured, pos_label, threshold)
-    first = next(iter(columns.values()))
-    n = same_length(y_true=decided.truth, y_pred=decided.decision, sensitive_features=first.code)
-    groups = Groups.of(columns).check_comparable()
-    weight = as_weight(sample_weight, n)
-    check_some_weight(weight, "to count")
-    counts = count_decisions(decided.decision, decided.truth, groups.codes(columns), groups.sizes, weight)
-    seed = randbits(63) if random_state is None else int(random_state)
-    same = Counts(*(np.broadcast_to(table, (1 + n_replicates, *table.shape)) for table in counts))
-    rates_b = reweigh(measured.rates, same, seed)
-    like = next(iter(sensitive_features.values())) if isinstance(sensitive_features, dict) else sensitive_features
-    context = Context(positive=decided.positive, library=library_of(like))
-    question = Question(measured, "evaluation", method, confidence_level)
-    interval = make_interval(question, counts, groups, rates_b, context=context)
+    measured = any_metric(metric)
+    given = Input(sensitive_features, intersections, sample_weight, clusters, strata, pos_label, threshold)
+    settings = Settings(method, confidence_level, n_replicates, random_state)
+    if isinstance(measured, ScoreMeasure):
+        settings.check(given, measured.name)
+        scored = Scored.of(y_true, y_pred, measured, given)
+        interval = scored.interval(measured, confidence_level, n_replicates, settings.seed)
+    else:
+        evidence = Evidence.of(y_true, y_pred, [measured], given, settings)
+        interval = evidence.interval(Question(measured, "evaluation", method, confidence_level))
     issue(interval.diagnostics)
     return interval
 
 
-def _check_numbers(n_replicates: Any, random_state: Any) -> None:
-    if not (isinstance(n_replicates, int | np.integer) and n_replicates >= 2):
-        raise ValueError(f"n_replicates must be a whole number, 2 or larger; received {n_replicates!r}.")
-    if random_state is not None and not (isinstance(random_state, int | np.integer) and 0 <= random_state < 2**64):
-        raise ValueError(f"random_state must be None or a whole number, 0 or larger; received {random_state!r}.")
+def joint_intervals(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    metrics: Sequence[str | Criterion],
+    pos_label: Any = None,
+    threshold: float | None = None,
+    sample_weight: Any = None,
+    clusters: Any = None,
+    strata: Any = None,
+    intersections: bool = False,
+    confidence_level: float = 0.95,
+    method: str = "percentile",
+    n_replicates: int = 2000,
+    random_state: int | None = 0,
+) -> JointIntervals:
+    """Intervals for several metrics of any model's predictions, which are judged together.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features
+        As in ``fairness_interval``.
+    metrics : sequence of str or Criterion
+        What is compared between the groups; "_ratio" after a name compares by ratios.
+    pos_label, threshold, sample_weight, clusters, strata, intersections
+        As in ``fairness_interval``.
+    confidence_level, method, n_replicates, random_state
+        As in ``fairness_interval``.
+
+    Returns
+    -------
+    JointIntervals
+
+    Examples
+    --------
+    >>> found = joint_intervals(
+    ...     y_true=[0, 1] * 500, y_pred=[0, 0, 0, 1, 1, 1, 0, 1] * 125, sensitive_features=["a", "b"] * 500,
+    ...     metrics=["demographic_parity", "accuracy"],
+    ... )
+    >>> found.verdict({"demographic_parity": 0.4, "accuracy": 0.1})
+    'violates margin'
+    """
+    measured = [get_metric(one) for one in _listed(metrics)]
+    given = Input(sensitive_features, intersections, sample_weight, clusters, strata, pos_label, threshold)
+    settings = Settings(method, confidence_level, n_replicates, random_state)
+    evidence = Evidence.of(y_true, y_pred, measured, given, settings)
+    joint = evidence.joint_intervals([Question(one, "evaluation", method, confidence_level) for one in measured])
+    issue(found for one in joint for found in one.diagnostics)
+    return joint
 
 
-class _Decided(NamedTuple):
-    """Labels and decisions as 0 and 1, and the label that is 1."""
+def _listed(metrics: Any) -> list[str | Criterion]:
+    """Return the metrics as a list; there must be some, and each once."""
+    found = list(metrics) if isinstance(metrics, Iterable) and not isinstance(metrics, str) else []
+    names = [one.name if isinstance(one, Criterion) else one for one in found]
+    if not names or len(dict.fromkeys(map(str, names))) < len(names):
+        raise ValueError(f"metrics must be a list of different metrics; received {metrics!r}.")
+    return found
 
-    truth: IntArray
-    decision: IntArray
-    positive: Any
+
+class Settings(NamedTuple):
+    """How intervals are computed."""
+
+    method: str
+    confidence_level: float
+    n_replicates: int
+    random_state: int | None
+
+    def check(self, given: Input, score_metric: str = "") -> Settings:
+        """Return the settings if they are valid for these rows, and for the metric of scores, if it is one."""
+        one_of(self.method, METHODS, "method")
+        check_level(self.confidence_level)
+        check_numbers(self.n_replicates, self.random_state)
+        if score_metric and self.method != "percentile":
+            raise ValueError(
+                f"Limits of the metric {score_metric!r} do not depend on the method; received method={self.method!r}. "
+                "Leave method out."
+            )
+        for name in ("clusters", "strata"):
+            if getattr(given, name) is not None and self.method != "percentile":
+                raise ValueError(
+                    f"With {name}, limits do not depend on the method; received method={self.method!r}. Leave method "
+                    "out."
+                )
+        return self
+
+    @property
+    def seed(self) -> int:
+        """The seed, or a new one."""
+        return randbits(63) if self.random_state is None else int(self.random_state)
 
 
-def _decide(y_true: Any, y_pred: Any, metric: Metric, pos_label: Any, threshold: Any) -> _Decided:
-    """Turn labels and predictions into 0 and 1."""
-    predicted = as_column(y_pred, "decision" if threshold is None else "score")
-    _check_threshold(threshold, predicted)
-    if y_true is None and metric.needs_labels:
-        raise ValueError(
-            f"y_true is None, and the metric {metric.name!r} needs labels. Pass the labels, or use "
-            "metric='demographic_parity', which needs none."
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Counts of decisions, from which intervals follow."""
+
+    about: About
+    counts: Counts  # arrays of shape (strata, groups, 2, 2)
+    clusters: Clustered | None  # None where rows are independent
+    n_replicates: int
+    seed: int
+
+    @classmethod
+    def of(cls, y_true: Any, y_pred: Any, metrics: Sequence[Metric], given: Input, settings: Settings) -> Evidence:
+        """Check rows and settings, and count the decisions."""
+        settings.check(given)
+        sample = Sample.of(y_true, [y_pred], given, next((one.name for one in metrics if one.needs_labels), ""))
+        seed = settings.seed
+        clusters = sample.clustered(settings.n_replicates, seed)
+        counts = sample.counts if clusters is None else clusters.counts
+        return cls(sample.about, counts, clusters, settings.n_replicates, seed)
+
+    @property
+    def pooled(self) -> Counts:
+        """Counts without strata."""
+        return Counts(*(table.sum(axis=0) for table in self.counts))
+
+    def rates_b(self, question: Question) -> FloatArray:
+        """Rates of replicates whose rows are reweighted independently, shape (B, rates, groups)."""
+        same = Counts(*(np.broadcast_to(table, (1 + self.n_replicates, *table.shape)) for table in self.pooled))
+        return reweigh(question.metric.rates, same, self.seed)
+
+    @cached_property
+    def tables(self) -> FloatArray:
+        """Counts with random weights, the same for all metrics, shape (B, strata, groups, 2, 2)."""
+        if self.clusters is not None:
+            return self.clusters.replicates
+        return normal_tables(self.counts, self.n_replicates, self.seed)
+
+    def farthest(self, metric: Metric) -> FloatArray:
+        """Largest movement of a gap in each of the tables, in multiples of its spread, shape (B,)."""
+        pairs = Pairs.of(self.about.groups, metric.ratio)
+        if self.about.strata:
+            strata = Strata(metric.rates, self.counts, self.about.strata)
+            return strata_moves(strata, pairs, self.tables, self.clusters).farthest
+        off = rate_moves(metric.rates, self.pooled, self.tables.sum(axis=1))
+        if metric.ratio:
+            rate = rates_of(metric.rates, self.pooled)
+            off = np.divide(off, rate, out=np.zeros_like(off), where=np.nan_to_num(rate) > 0.0)
+        return between(off, pairs).farthest
+
+    def joint_intervals(self, questions: list[Question]) -> JointIntervals:
+        """Answer questions about several metrics at one level, which are judged together."""
+        level = questions[0].confidence_level
+        alone = tuple(self.interval(question) for question in questions)
+        farthest = np.stack([self.farthest(question.metric) for question in questions])
+        single = [len(one.by_pair) == 1 for one in alone]
+        levels = joint_levels(farthest, single, level)
+        together = tuple(
+            self.interval(question._replace(confidence_level=one))
+            for question, one in zip(questions, levels, strict=True)
         )
-    true = predicted if y_true is None else as_column(y_true, "label")  # without labels, any serve: none is looked at
-    if len(true) == len(predicted) == 0:
-        raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
-    if y_true is None and threshold is not None:
-        return _Decided(np.zeros(len(predicted), dtype=np.int64), (predicted >= threshold).astype(np.int64), None)
-    both = true if threshold is not None else together([true, predicted], "y_true and y_pred")
-    labels = Levels.of(both, "label")
-    values = labels.values.tolist()
-    if pos_label is not None and pos_label not in values and len(values) > 1:
-        raise ValueError(f"pos_label={pos_label!r} is not one of the labels {values}. Pass one of them.")
-    if pos_label is not None and pos_label not in values and pos_label != 1:  # 1 is positive wherever there are only 0s
-        warnings.warn(
-            f"No row has the label pos_label={pos_label!r}: all have {values[0]!r}. If that is a mistake, pass another "
-            "pos_label.",
-            stacklevel=3,
-        )
-    if threshold is None and len(values) > 2 and predicted.dtype.kind == "f":
-        raise ValueError(
-            f"y_pred and y_true together have {len(values)} values. If y_pred holds scores or probabilities, pass a "
-            "threshold, for example threshold=0.5, to turn them into decisions."
-        )
-    if len(values) > 2 or pos_label is None:
-        labels.check_two()
-    positive = values[-1] if pos_label is None else pos_label
-    decision = predicted == positive if threshold is None else predicted >= threshold
-    return _Decided((true == positive).astype(np.int64), decision.astype(np.int64), positive)
+        return JointIntervals(alone, together, level, joint_sentence(alone, level), self.about.library)
 
-
-def _check_threshold(threshold: Any, predicted: Column) -> None:
-    if threshold is None:
-        return
-    if not (isinstance(threshold, Real) and np.isfinite(float(threshold))):
-        raise ValueError(f"threshold must be a finite number, for example 0.5; received {threshold!r}.")
-    if predicted.dtype.kind not in "biuf":
-        raise ValueError(
-            f"With a threshold, y_pred must hold numbers; received {predicted[:3].tolist()}, for example. "
-            "Leave the threshold out if y_pred holds decisions."
-        )
+    def interval(self, question: Question) -> Interval:
+        """Answer a question."""
+        about, groups, pooled = self.about, self.about.groups, self.pooled
+        context = Context(positive=about.positive, library=about.library, notes=". ".join(about.notes))
+        if self.clusters is None and not about.strata:
+            return make_interval(question, pooled, groups, self.rates_b(question), context=context)
+        rates, level = question.metric.rates, question.confidence_level
+        pairs = Pairs.of(groups, question.metric.ratio)
+        if self.clusters is None:
+            estimates = replicate_estimates(question, pooled, groups, self.rates_b(question))
+            found = small_evaluation_set.check(effective_sides(rates, pooled), groups.words)
+        else:
+            estimates = cluster_estimates(rates, self.clusters.pooled, pairs, level)
+            found = few_clusters.check(estimates.by_group["clusters"], groups.words)
+            question = question._replace(method="clusters")
+        if about.strata:
+            strata = Strata(rates, self.counts, about.strata)
+            if self.clusters is None:
+                found = small_evaluation_set.check(strata.least_sides(pairs), groups.words)
+            estimates = strata_estimates(estimates, strata, pairs, groups, level, self.clusters)
+            context = context._replace(notes=". ".join([*about.notes, strata.note(groups)]))
+            question = question._replace(method="mantel_haenszel")
+        n = int(pooled.rows[: groups.sizes[0]].sum())
+        return interval_of(question, estimates, groups, n, context._replace(diagnostics=tuple(found)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from surefair.diagnostics import constant_decisions, exceeded_tolerance, few_rows_near_boundary
+from surefair.diagnostics import exceeded_tolerance, few_rows_near_boundary
 from surefair.diagnostics.step_too_large import DIVERGED
-from surefair.inference.checks import training_diagnostics
+from surefair.inference.checks import decision_diagnostics, training_diagnostics
 from surefair.inference.interval import Context, Interval, Question, make_interval
 from surefair.inference.sources import SOURCES, Tally
 from surefair.training.checks import new_groups
@@ -45,8 +45,7 @@ def model_interval(model: Model, tally: Tally, question: Question, library: str 
     found = [*training_diagnostics(fit), *model.order_diagnostics()] if source.training else []
     found += [one for one in model.diagnostics if one.forbids_verdict]
     if fit.is_finite:
-        of_fit = tally.of_fit.weight[: tally.groups.sizes[0]].sum(axis=0)  # truth × decision; each row once
-        found += constant_decisions.check(of_fit.sum(axis=0).tolist(), of_fit.sum(axis=1).tolist())
+        found += decision_diagnostics(tally.of_fit, tally.groups.sizes[0])
     if fit.is_finite and not source.evaluation:
         found += few_rows_near_boundary.check(tally.n_near)
     context = Context(
@@ -58,19 +57,17 @@ def model_interval(model: Model, tally: Tally, question: Question, library: str 
         diagnostics=tuple(found),
     )
     interval = make_interval(question, tally.counts(question.source).of(0), tally.groups, rates_b, trained, context)
-    if not _is_as_constrained(model, question, tally):
+    if model.groups is None or not {*tally.groups.labels} <= {*model.groups.labels}:
         return interval
-    exceeded = exceeded_tolerance.check(interval.low, model.problem.tolerance)
-    return replace(interval, diagnostics=(*interval.diagnostics, *exceeded)) if exceeded else interval
+    return compared_with_tolerance(interval, model)
 
 
-def _is_as_constrained(model: Model, question: Question, tally: Tally) -> bool:
-    """Whether the interval is for the gap of decisions that a tolerance bounds, so that the two can be compared."""
+def compared_with_tolerance(interval: Interval, model: Model) -> Interval:
+    """Add a diagnostic if the unfairness, measured as it was constrained, is clearly beyond the tolerance."""
     problem = model.problem
     bounded = model.trained.is_learnt and problem.surrogate == "decisions" and problem.penalty is None
-    same = problem.criterion is not None and question.metric.name == problem.criterion.name
-    return bounded and same and question.source in ("evaluation", "total") and _same_groups(model, tally)
-
-
-def _same_groups(model: Model, tally: Tally) -> bool:
-    return model.groups is not None and {*tally.groups.labels} <= {*model.groups.labels}
+    same = problem.criterion is not None and interval.metric == problem.criterion.name
+    if not (bounded and same and SOURCES[interval.source].evaluation):
+        return interval
+    exceeded = exceeded_tolerance.check(interval.low, problem.tolerance)
+    return replace(interval, diagnostics=(*interval.diagnostics, *exceeded))

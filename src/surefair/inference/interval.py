@@ -7,22 +7,27 @@ largest of their upper limits.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surefair.criteria import Rate
 from surefair.diagnostics import Diagnostic, degenerate_replicates, small_evaluation_set, too_few_replicates
 from surefair.inference.counts import Counts, effective_sides, rates_of
 from surefair.inference.limits import Gaps, Pairs, fold, gap_limits, gap_spreads, largest_gaps, limits, rate_limits
-from surefair.inference.metric import Metric
+from surefair.inference.metric import Metric, ScoreMeasure
 from surefair.inference.sources import SOURCES
 from surefair.pages.summary import summary
-from surefair.rows import FloatArray, Groups, make_frame
+from surefair.rows import FloatArray, Groups, IntArray, make_frame
+from surefair.score_metrics import ScoreMetric
 
 Columns = dict[str, list[Any]]
+Named = tuple[Rate, ...] | tuple[ScoreMetric, ...]
 
 WITHIN, VIOLATES, UNDECIDED = "within margin", "violates margin", "not enough evidence"
 
@@ -296,6 +301,15 @@ class Question(NamedTuple):
     confidence_level: float
 
 
+class ScoreQuestion(NamedTuple):
+    """What is asked about a metric of scores."""
+
+    metric: ScoreMeasure
+    source: str
+    method: str
+    confidence_level: float
+
+
 class Context(NamedTuple):
     """What else to say about the model whose unfairness is asked for."""
 
@@ -310,6 +324,22 @@ class Context(NamedTuple):
 NO_CONTEXT = Context()
 
 
+class Estimates(NamedTuple):
+    """Rates and gaps with their limits, from which an interval is made."""
+
+    n: IntArray  # (rates, groups), rows that enter each rate
+    rate: FloatArray  # (rates, groups)
+    low: FloatArray
+    high: FloatArray
+    gaps: Gaps  # (rates, pairs)
+    spread_training: FloatArray  # (rates, pairs)
+    spread_evaluation: FloatArray
+    unfairness: tuple[float, float] | None = None  # its limits, where they do not follow from those of the gaps
+    by_group: Mapping[str, NDArray[Any]] = MappingProxyType({})  # further columns (rates, groups) of that table
+    by_pair: Mapping[str, NDArray[Any]] = MappingProxyType({})  # further columns (rates, pairs)
+    reason: str = ""  # why limits are missing, where it is not that a rate is undefined
+
+
 def make_interval(
     question: Question,
     counts: Counts,
@@ -318,7 +348,7 @@ def make_interval(
     trained: FloatArray | None = None,
     context: Context = NO_CONTEXT,
 ) -> Interval:
-    """Make the interval for the largest gap between groups.
+    """Make the interval for the largest gap between groups, from replicates.
 
     Parameters
     ----------
@@ -332,44 +362,89 @@ def make_interval(
         For source "total": rates in the replicates with the evaluation rows as they are.
     context : Context
     """
+    estimates = replicate_estimates(question, counts, groups, rates_b, trained)
+    gaps = estimates.gaps
+    found = [*context.diagnostics]
+    found += too_few_replicates.check(len(rates_b), question.confidence_level, question.method, gaps.gap.size > 1)
+    if not context.trouble and SOURCES[question.source].evaluation:
+        found += small_evaluation_set.check(effective_sides(question.metric.rates, counts), groups.words)
+    elif not context.trouble:
+        rate, pair = largest(gaps.gap)
+        pairs = Pairs.of(groups, question.metric.ratio)
+        gap_b = rates_b[:, rate, pairs.first[pair]] - rates_b[:, rate, pairs.second[pair]]
+        found += degenerate_replicates.check_gap(gap_b)
+    n = int(counts.rows[: groups.sizes[0]].sum())
+    return interval_of(question, estimates, groups, n, context._replace(diagnostics=tuple(found)))
+
+
+def replicate_estimates(
+    question: Question, counts: Counts, groups: Groups, rates_b: FloatArray, trained: FloatArray | None = None
+) -> Estimates:
+    """Rates and gaps with limits, from replicates; parameters are those of ``make_interval``."""
     metric, source, method, confidence_level = question
     rates = metric.rates
-    ratio = metric.ratio
     measured = rates_of(rates, counts)
-    pairs = Pairs.of(groups, ratio)
+    pairs = Pairs.of(groups, metric.ratio)
     effective = effective_sides(rates, counts) if SOURCES[source].evaluation else None
     signed_method = "percentile" if method == "paper" else method
     low, high = rate_limits(measured, rates_b, effective, confidence_level, signed_method)
     gaps = gap_limits(measured, rates_b, pairs, effective, confidence_level, signed_method)
+    trained = trained if SOURCES[source].evaluation else rates_b
+    spreads = gap_spreads(measured, trained, effective, pairs)
+    unfairness = None
+    if method == "paper" and gaps.sure.all():
+        size = np.max(np.abs(gaps.gap))
+        ends = limits(size, largest_gaps(rates_b, groups, pairs), confidence_level, "percentile")
+        unfairness = float(ends[0]), float(ends[1])
+    below = np.stack([rate.tally(counts.rows)[1] for rate in rates]).astype(np.int64)
+    return Estimates(below, measured, low, high, gaps, *spreads, unfairness)
+
+
+def largest(gap: FloatArray) -> tuple[int, int]:
+    """Rate and pair of the largest gap."""
+    rate, pair = np.unravel_index(np.argmax(np.where(np.isnan(gap), -1.0, np.abs(gap))), gap.shape)
+    return int(rate), int(pair)
+
+
+def interval_of(
+    question: Question | ScoreQuestion, estimates: Estimates, groups: Groups, n: int, context: Context = NO_CONTEXT
+) -> Interval:
+    """Make the interval for the largest gap between groups, from all gaps and their limits.
+
+    Parameters
+    ----------
+    question : Question
+    estimates : Estimates
+    groups : Groups
+    n : int
+        Evaluation rows.
+    context : Context
+    """
+    metric, source, method, confidence_level = question
+    rates = metric.rates
+    ratio = metric.ratio
+    low, high, gaps = estimates.low, estimates.high, estimates.gaps
+    pairs = Pairs.of(groups, ratio)
     if context.trouble:
         low, high, gaps = np.zeros_like(low), np.ones_like(high), gaps._replace(sure=np.zeros_like(gaps.sure))
-    trained = trained if SOURCES[source].evaluation else rates_b
-    spreads = [np.where(gaps.sure, x, np.nan) for x in gap_spreads(measured, trained, effective, pairs)]
+    spreads = [np.where(gaps.sure, x, np.nan) for x in (estimates.spread_training, estimates.spread_evaluation)]
     top = np.inf if ratio else 1.0
     gap_low = np.where(gaps.sure, gaps.low, -top)
     gap_high = np.where(gaps.sure, gaps.high, top)
 
-    best = np.unravel_index(np.argmax(np.where(np.isnan(gaps.gap), -1.0, np.abs(gaps.gap))), gaps.gap.shape)
+    best = largest(gaps.gap)
     folded = [fold(*ends) for ends in zip(gap_low.ravel().tolist(), gap_high.ravel().tolist(), strict=True)]
     unfair = np.array([np.abs(gaps.gap[best]), *np.max(folded, axis=0)])
-    if method == "paper" and gaps.sure.all():
-        unfair[1:] = limits(unfair[0], largest_gaps(rates_b, groups, pairs), confidence_level, "percentile")
+    if estimates.unfairness is not None and gaps.sure.all():
+        unfair[1:] = estimates.unfairness
     if ratio:
         unfair = np.exp(-unfair[[0, 2, 1]])
 
     first, second = pairs.first, pairs.second
-    below = np.stack([rate.tally(counts.rows)[1] for rate in rates]).astype(np.int64)
-    by_group = {"n": below, "rate": measured, "low": low, "high": high}
-    by_pair = {"gap": gaps.gap, "low": gap_low, "high": gap_high}
+    by_group = {"n": estimates.n, **estimates.by_group, "rate": estimates.rate, "low": low, "high": high}
+    by_pair = {**estimates.by_pair, "gap": gaps.gap, "low": gap_low, "high": gap_high}
     by_pair |= {"spread_training": spreads[0], "spread_evaluation": spreads[1]}
     rate, a, b = rates[best[0]], groups.labels[first[best[1]]], groups.labels[second[best[1]]]
-    found = [*context.diagnostics]
-    found += too_few_replicates.check(len(rates_b), confidence_level, method, gaps.gap.size > 1)
-    if not context.trouble and effective is not None:
-        found += small_evaluation_set.check(effective, groups.words)
-    elif not context.trouble:
-        gap_b = rates_b[:, best[0], first[best[1]]] - rates_b[:, best[0], second[best[1]]]
-        found += degenerate_replicates.check_gap(gap_b)
     return Interval(
         estimate=float(unfair[0]), low=float(unfair[1]), high=float(unfair[2]),
         gap=float(gaps.gap[best]), gap_low=float(gap_low[best]), gap_high=float(gap_high[best]),
@@ -378,18 +453,18 @@ def make_interval(
         _by_pair=_table(rates, groups.table(first, "first") | groups.table(second, "second"), by_pair),
         _library=context.library,
         metric=metric.name, source=source, method=method, confidence_level=confidence_level,
-        n=int(counts.rows[: groups.sizes[0]].sum()), n_training=context.n_training,
+        n=n, n_training=context.n_training,
         spread_training=float(spreads[0][best]), spread_evaluation=float(spreads[1][best]),
-        reason=context.trouble or _reason(rates, groups, measured, gaps),
+        reason=context.trouble or estimates.reason or _reason(rates, groups, estimates.rate, gaps),
         sentence=_sentence(question, context, unfair.tolist(), _definition(metric, groups, rate, a, b)),
-        diagnostics=tuple(dict.fromkeys(found)),
+        diagnostics=tuple(dict.fromkeys(context.diagnostics)),
     )  # fmt: skip
 
 
 # -- Words and tables -------------------------------------------------------------------------------------------------
 
 
-def _table(rates: tuple[Rate, ...], names: Columns, numbers: dict[str, Any]) -> Columns:
+def _table(rates: Named, names: Columns, numbers: dict[str, Any]) -> Columns:
     """Tidy columns of arrays (rates, rows), after the names of rows and, where there are several, of rates."""
     table = {name: values * len(rates) for name, values in names.items()}
     if len(rates) > 1:
@@ -398,7 +473,7 @@ def _table(rates: tuple[Rate, ...], names: Columns, numbers: dict[str, Any]) -> 
     return {name: table[name] for name in order} | {name: array.ravel().tolist() for name, array in numbers.items()}
 
 
-def _sentence(question: Question, context: Context, unfairness: list[float], definition: str) -> str:
+def _sentence(question: Question | ScoreQuestion, context: Context, unfairness: list[float], definition: str) -> str:
     """The unfairness with its limits, and what they mean, in words."""
     estimate, low, high = ("undefined" if math.isnan(number) else f"{number:.3f}" for number in unfairness)
     level = f"{100.0 * question.confidence_level:.6g} %"
@@ -409,7 +484,11 @@ def _sentence(question: Question, context: Context, unfairness: list[float], def
 
 
 def _definition(
-    metric: Metric, groups: Groups, rate: Rate, a: tuple[str | None, Any], b: tuple[str | None, Any]
+    metric: Metric | ScoreMeasure,
+    groups: Groups,
+    rate: Rate | ScoreMetric,
+    a: tuple[str | None, Any],
+    b: tuple[str | None, Any],
 ) -> str:
     """What unfairness and gap are, in words."""
     ratio = metric.ratio
@@ -426,7 +505,7 @@ def _definition(
     return f"the {largest} between any two groups{columns}{which}; here the gap is {gap}."
 
 
-def _reason(rates: tuple[Rate, ...], groups: Groups, measured: FloatArray, gaps: Gaps) -> str:
+def _reason(rates: Named, groups: Groups, measured: FloatArray, gaps: Gaps) -> str:
     """Why limits are missing, and what to do; empty where none are missing."""
     if gaps.sure.all():
         return ""

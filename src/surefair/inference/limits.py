@@ -48,6 +48,9 @@ CHUNK = 200
 FAR = 1e6
 """Minus the logarithm of a rate of 0: it stands for infinity in computations. All others are below 750."""
 
+ROUNDING = 1e-9
+"""Spread up to which a rate or a gap is the same in all replicates; no sample is so large that it varies so little."""
+
 
 def check_level(confidence_level: float) -> float:
     """Return the confidence level if it lies strictly between 0 and 1."""
@@ -114,8 +117,8 @@ def rate_limits(
     low, high = limits(measured, rates_b, confidence_level, method)
     if effective is not None:  # a rate of 0 or 1 is possible however few rows showed it
         low, high = np.fmin(low, measured), np.fmax(high, measured)
-        exact_low, exact_high = _single_limits(effective, confidence_level)
-        few = _few(effective)
+        exact_low, exact_high = single_limits(effective, confidence_level)
+        few = few_sides(effective)
         low, high = np.where(few, np.fmin(low, exact_low), low), np.where(few, np.fmax(high, exact_high), high)
     undefined = np.isnan(measured) | np.isnan(rates_b).any(axis=0)
     return np.where(undefined, 0.0, low.clip(0.0, 1.0)), np.where(undefined, 1.0, high.clip(0.0, 1.0))
@@ -187,7 +190,7 @@ def gap_limits(
     for j, p in np.ndindex(len(gap), -(-gap.shape[1] // CHUNK)):
         some = j, slice(p * CHUNK, (p + 1) * CHUNK)
         gap_b = pairs.gap(value_b[:, j], some[1])
-        far = _is_far(gap[some])
+        far = is_far(gap[some])
         centre[some] = np.where(far, gap_b.mean(axis=0), gap[some])
         off = gap_b - centre[some]
         # about the estimate, not the mean: a gap whose replicates lie to one side of it is then not far off all others
@@ -208,12 +211,12 @@ def gap_limits(
         low, high = centre - c * spread, centre + c * spread
     if effective is not None:
         # never at a lower level than asked for, however few the replicates
-        single = _single_limits(effective, max(1.0 - 2.0 * float(norm.sf(c)), confidence_level))
-        least_low, least_high = _mover(value, single, pairs)
-        few = _few(effective)
+        single = single_limits(effective, max(1.0 - 2.0 * float(norm.sf(c)), confidence_level))
+        least_low, least_high = mover(value, single, pairs)
+        few = few_sides(effective)
         wider = few[:, pairs.first] | few[:, pairs.second] | (gap.size > 1)
         low, high = np.where(wider, np.fmin(low, least_low), low), np.where(wider, np.fmax(high, least_high), high)
-    known = gap if effective is not None else np.where(_is_far(gap), gap, np.nan)  # which the limits must contain
+    known = gap if effective is not None else np.where(is_far(gap), gap, np.nan)  # which the limits must contain
     low, high = np.fmin(low, known), np.fmax(high, known)
     return Gaps(pairs.finish(gap), pairs.finish(low), pairs.finish(high), sure)
 
@@ -248,36 +251,49 @@ def largest_gaps(rates_b: FloatArray, groups: Groups, pairs: Pairs) -> FloatArra
     return np.asarray(np.max([np.ptp(column, axis=2).max(axis=1) for column in columns], axis=0))
 
 
-def _is_far(gap: FloatArray) -> NDArray[np.bool_]:
-    return np.abs(gap) > 750.0
+def is_far(gap: FloatArray) -> NDArray[np.bool_]:
+    """Whether gaps of logarithms stand for infinity."""
+    return np.asarray(np.abs(gap) > 750.0)
+
+
+def vanishes(spread: FloatArray) -> NDArray[np.bool_]:
+    """Whether spreads are 0, up to rounding.
+
+    Examples
+    --------
+    >>> vanishes(np.array([0.0, 4e-17, 0.01]))
+    array([ True,  True, False])
+    """
+    return np.asarray(spread <= ROUNDING)
 
 
 def _open(gap: FloatArray) -> FloatArray:
     """Write infinity for what stands for it."""
-    return np.where(_is_far(gap), np.copysign(np.inf, gap), gap)
+    return np.where(is_far(gap), np.copysign(np.inf, gap), gap)
 
 
 # -- Few rows ---------------------------------------------------------------------------------------------------------
 
 
-def _few(effective: FloatArray) -> NDArray[np.bool_]:
+def few_sides(effective: FloatArray) -> NDArray[np.bool_]:
+    """Whether few rows are on a side of each rate, shape (rates, groups)."""
     return np.asarray(np.rint(effective).min(axis=0) < FEW)
 
 
-def _single_limits(effective: FloatArray, confidence_level: float) -> tuple[FloatArray, FloatArray]:
+def single_limits(effective: FloatArray, confidence_level: float) -> tuple[FloatArray, FloatArray]:
     """Limits of rates without replicates: exact ones where rows are few, otherwise by Jeffreys' prior.
 
     Examples
     --------
-    >>> low, high = _single_limits(np.array([[0.0, 3.0, 30.0], [3.0, 0.0, 30.0]]), 0.95)
+    >>> low, high = single_limits(np.array([[0.0, 3.0, 30.0], [3.0, 0.0, 30.0]]), 0.95)
     >>> low.round(3), high.round(3)
     (array([0.   , 0.292, 0.376]), array([0.708, 1.   , 0.624]))
     """
     counted, others = effective
-    return binomial_limits(counted, others, confidence_level, half=np.where(_few(effective), 0.0, 0.5))
+    return binomial_limits(counted, others, confidence_level, half=np.where(few_sides(effective), 0.0, 0.5))
 
 
-def _mover(value: FloatArray, single: tuple[FloatArray, FloatArray], pairs: Pairs) -> tuple[FloatArray, FloatArray]:
+def mover(value: FloatArray, single: tuple[FloatArray, FloatArray], pairs: Pairs) -> tuple[FloatArray, FloatArray]:
     """Limits of gaps from limits of their two rates; an infinite gap gets the farthest limits that those allow."""
     a = value[:, pairs.first]
     b = value[:, pairs.second]
@@ -285,6 +301,6 @@ def _mover(value: FloatArray, single: tuple[FloatArray, FloatArray], pairs: Pair
     low_value, high_value = (pairs.scale(end) for end in single)
     low_a, low_b = low_value[:, pairs.first], low_value[:, pairs.second]
     high_a, high_b = high_value[:, pairs.first], high_value[:, pairs.second]
-    low = np.where(_is_far(gap), low_a - high_b, gap - np.hypot(a - low_a, high_b - b))
-    high = np.where(_is_far(gap), high_a - low_b, gap + np.hypot(high_a - a, b - low_b))
+    low = np.where(is_far(gap), low_a - high_b, gap - np.hypot(a - low_a, high_b - b))
+    high = np.where(is_far(gap), high_a - low_b, gap + np.hypot(high_a - a, b - low_b))
     return low, high

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from surefair.criteria import CRITERIA, Criterion, Rate
 from surefair.names import one_of
+from surefair.score_metrics import SCORE_METRICS, ScoreMetric
 
 RATIO = "_ratio"
 
@@ -35,6 +36,49 @@ class Metric(NamedTuple):
     def needs_labels(self) -> bool:
         """Whether some rate depends on the true labels."""
         return any(rate.depends_on_truth for rate in self.rates)
+
+
+class ScoreMeasure(NamedTuple):
+    """A metric of scores, compared by differences or by ratios."""
+
+    score_metric: ScoreMetric
+    ratio: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the metric, with "_ratio" after it for ratios."""
+        return self.score_metric.name + RATIO * self.ratio
+
+    @property
+    def rates(self) -> tuple[ScoreMetric, ...]:
+        """What is compared: the metric itself."""
+        return (self.score_metric,)
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the true labels matter."""
+        return self.score_metric.needs_labels
+
+
+def score_metric_names() -> list[str]:
+    """Names of all metrics of scores, and of their ratios."""
+    return [*SCORE_METRICS, *(f"{name}{RATIO}" for name, metric in SCORE_METRICS.items() if not metric.signed)]
+
+
+def any_metric(metric: str | Criterion) -> Metric | ScoreMeasure:
+    """Look up a metric of decisions or of scores by its name.
+
+    Examples
+    --------
+    >>> any_metric("auc_ratio").name, any_metric("accuracy").name
+    ('auc_ratio', 'accuracy')
+    """
+    if isinstance(metric, Criterion | Metric):
+        return get_metric(metric)
+    name = one_of(metric, [*metric_names(), *score_metric_names()], "metric")
+    if name not in score_metric_names():
+        return get_metric(name)
+    return ScoreMeasure(SCORE_METRICS[name.removesuffix(RATIO)], name.endswith(RATIO))
 
 
 def get_metric(metric: str | Criterion | Metric) -> Metric:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from surefair.rows import FloatArray
+from surefair.rows import FloatArray, sum_in_order
 
 ROUNDS, PER_NUMBER = 20, 0.2  # steps, at most, and more of them for each number that counts
 DEPTH = 6  # steps that are remembered
@@ -61,7 +61,7 @@ def fixed_points(
         with np.errstate(over="ignore", invalid="ignore"):  # a column may run away, and begins again then
             end = step(x)
             move = end - x
-        length = np.sqrt(_total(move[:n_measured] ** 2))
+        length = np.sqrt(sum_in_order(move[:n_measured] ** 2))
         length[~np.isfinite(length)] = np.inf
         better = ~settled & (length < shortest)
         found = np.where(better, end, found)
@@ -81,13 +81,8 @@ def fixed_points(
 
 def _mixed(moves: FloatArray, move: FloatArray, images: FloatArray) -> FloatArray:
     """What to take off the ends of steps so that, by what earlier steps have changed, nothing would move."""
-    gram = np.array([[_total(one * two) for two in moves] for one in moves]).transpose(2, 0, 1)
-    right = np.array([_total(one * move) for one in moves]).T
+    gram = np.array([[sum_in_order(one * two) for two in moves] for one in moves]).transpose(2, 0, 1)
+    right = np.array([sum_in_order(one * move) for one in moves]).T
     size = np.trace(gram, axis1=1, axis2=2)[:, None, None]
     share = np.linalg.solve(gram + (RIDGE * size + 1e-300) * np.eye(DEPTH), right[..., None])[..., 0]
     return np.asarray(np.sum(share.T[:, None] * images, axis=0))
-
-
-def _total(numbers: FloatArray) -> FloatArray:
-    """Sum over rows, one after the other: other sums would round differently for different numbers of columns."""
-    return np.asarray(np.add.accumulate(numbers, axis=0)[-1])

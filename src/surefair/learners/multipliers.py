@@ -37,7 +37,8 @@ SIGNED_LAWS = frozenset({"uniform", "normal"})
 
 TRAINING = 0
 EVALUATION = 1
-"""Purposes: training and evaluation draw different numbers from the same seed; ``tables/split.py`` has another."""
+CLUSTERS = 3
+"""Purposes: each draws different numbers from the same seed; ``tables/split.py`` has another, 2."""
 
 # P(Poisson(1) <= j) for j = 0, 1, ...: the multiplier of a uniform number u is how many entries are smaller.
 POISSON_CDF: FloatArray = np.cumsum(np.exp(-1.0) / np.cumprod(np.r_[1.0, np.arange(1.0, 13.0)]))
@@ -45,16 +46,41 @@ POISSON_CDF: FloatArray = np.cumsum(np.exp(-1.0) / np.cumprod(np.r_[1.0, np.aran
 
 def random_words(seed: int, first_row: int, n_rows: int, n_blocks: int, purpose: int) -> NDArray[np.uint64]:
     """Return four 32-bit words for each row and each block of columns, shape (n_rows, 4 · n_blocks)."""
-    rows = np.arange(first_row, first_row + n_rows, dtype=np.uint64)[:, None]
+    return words_of(seed, np.arange(first_row, first_row + n_rows, dtype=np.uint64), n_blocks, purpose)
+
+
+def words_of(seed: int, keys: NDArray[np.uint64], n_blocks: int, purpose: int) -> NDArray[np.uint64]:
+    """Return four 32-bit words for each key and each block of columns, shape (keys, 4 · n_blocks)."""
+    rows = keys[:, None]
     blocks = np.arange(n_blocks, dtype=np.uint64)[None, :]
     counter = np.stack(np.broadcast_arrays(rows & MASK, rows >> np.uint64(32), blocks, np.uint64(purpose)), axis=-1)
-    return philox(counter, seed).reshape(n_rows, 4 * n_blocks)
+    return philox(counter, seed).reshape(len(keys), 4 * n_blocks)
 
 
 def uniforms(seed: int, first_row: int, n_rows: int, n_columns: int, purpose: int) -> FloatArray:
     """Uniform numbers in (0, 1), one per row and column: midpoints of 2³² equal cells."""
     words = random_words(seed, first_row, n_rows, -(-n_columns // 4), purpose)
     return np.asarray((words[:, :n_columns] + 0.5) * 2.0**-32)
+
+
+def cluster_multipliers(seed: int, keys: NDArray[np.uint64], n_replicates: int) -> FloatArray:
+    """Weights, 0 or 2, that all rows of a cluster share in each replicate: a function of (seed, key, replicate).
+
+    Examples
+    --------
+    >>> cluster_multipliers(0, np.array([7, 8, 7], dtype=np.uint64), n_replicates=5)
+    array([[2., 0., 2., 0., 2.],
+           [2., 2., 0., 2., 0.],
+           [2., 0., 2., 0., 2.]])
+    """
+    words = words_of(seed, keys, -(-n_replicates // 128), CLUSTERS)
+    return _two_points(words)[:, :n_replicates]
+
+
+def _two_points(words: NDArray[np.uint64]) -> FloatArray:
+    """Turn each bit of 32-bit words into 0 or 2, shape (rows, 32 · words)."""
+    bits = words[:, :, None] >> np.arange(32, dtype=np.uint64) & np.uint64(1)
+    return np.asarray(2.0 * bits.reshape(len(words), -1))
 
 
 @dataclass(frozen=True)
@@ -81,8 +107,7 @@ class Multipliers:
         """
         if self.law == "two_point":
             words = random_words(self.seed, first_row, n_rows, -(-n_columns // 128), TRAINING)
-            bits = words[:, :, None] >> np.arange(32, dtype=np.uint64) & np.uint64(1)
-            V = np.asarray(2.0 * bits.reshape(n_rows, -1)[:, :n_columns])
+            V = _two_points(words)[:, :n_columns]
         else:
             # whole blocks of four columns, because the normal law needs uniform numbers in pairs
             u = uniforms(self.seed, first_row, n_rows, -(-n_columns // 4) * 4, TRAINING)

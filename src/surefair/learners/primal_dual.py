@@ -51,11 +51,12 @@ the constraint waits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from surefair import kernels
@@ -64,7 +65,7 @@ from surefair.learners._settings import Settings, own
 from surefair.learners.geometry import combinations, of_pairs, solved
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.stochastic_newton import Learnt, recoded, spread_out
-from surefair.rows import FloatArray, IntArray
+from surefair.rows import FloatArray, IntArray, sum_in_order
 
 BLOCK = kernels.DRAWN
 POWER = 8  # h_k = (k + HEAD n)⁸, with n the number of warm-up rows, which have h_n each
@@ -160,6 +161,23 @@ class PrimalDual:
             if state.k >= state.until[0, 0]:
                 state = self._renewed(state)
         return state
+
+    def shapes(self, n_columns: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the arrays of a state; ``arrays`` has the directions that it follows."""
+        D, c, R = len(self.settings.start), self.form.comparisons, n_columns
+        C, J = c.n_cells, len(c.pairs)
+        r = min(arrays["state_basis"].shape[-1], D)
+        return {
+            "w": (D, R), "U": (D, R), "scalars": (9, R), "along": (4 * r, R), "push": (J, R), "pull": (C, R),
+            "value": (C, R), "counts": (C, R), "slopes": (C, 1, D), "lever": (2, 1, D), "size": (C, 1, 2 + D),
+            "seen": (C, 1), "total": (2, 1), "basis": (D, 1, r), "inverse": (r, 1, r), "tangent": (C, 1, r),
+            "followed": (J, 1), "anchor": (C + 1, 1), "until": (1, 1),
+        }  # fmt: skip
+
+    def check(self, state: PrimalDualState) -> None:
+        """Refuse a state from a file that says it is renewed at a number of rows which never comes."""
+        if not (state.k < state.until[0, 0] < 2.0**62 and state.k >= len(self.form.first.y)):
+            raise ValueError("The state says that it is renewed at a number of rows which never comes.")
 
     def reference_step(
         self, state: PrimalDualState, x: FloatArray, y: float, weight: float = 1.0, group: IntArray | None = None
@@ -341,7 +359,7 @@ class PrimalDual:
         score = np.asarray(first.X[:, used] @ self.iterate(state, used))
         V = first.weight[:, None] * self.settings.multipliers.draw(0, n, R)
         value, counts, square = self._means(score, V)
-        weight = _in_order(V)
+        weight = sum_in_order(V)
         scale = _ratio(1.0, self.form.width * np.sqrt(square))
         grown = self._recent(n)
         scalars = state.scalars
@@ -358,15 +376,15 @@ class PrimalDual:
         """Means and counts of cells (C, R), and mean squares (R,) of the scores of the warm-up rows, weighted by V."""
         c = self.form.comparisons
         first = self.form.first
-        square = _ratio(_in_order(V * score**2), _in_order(V))
+        square = _ratio(sum_in_order(V * score**2), sum_in_order(V))
         scale = _ratio(1.0, self.form.width * np.sqrt(square))
         counts, value = np.zeros((2, c.n_cells, score.shape[1]))
         for found, constant, sign in zip(*(part.T for part in c.entries(first.y, first.group)), strict=True):
             for cell in np.unique(found[found >= 0]):
                 rows = np.flatnonzero(found == cell)
                 values = surrogate(c.kind, constant[rows, None], sign[rows, None], score[rows], scale)[0]
-                counts[cell] += _in_order(V[rows])
-                value[cell] += _in_order(V[rows] * values)
+                counts[cell] += sum_in_order(V[rows])
+                value[cell] += sum_in_order(V[rows] * values)
         return _ratio(value, counts), counts, square
 
     def unmet(self, state: PrimalDualState) -> tuple[FloatArray, FloatArray]:
@@ -438,7 +456,7 @@ class PrimalDual:
                 state.w[some] += q * beta
                 state.U[some] += q * (state.along[2 * r + f] - total * beta)
             for f, q in enumerate(new[some].T[:, :, None]):
-                along[s + f] += _in_order(q * state.w[some])
+                along[s + f] += sum_in_order(q * state.w[some])
         return state._replace(along=along)
 
     def _next(self, k: int, growth: int) -> float:
@@ -668,13 +686,8 @@ def _products(slopes: FloatArray, theta: FloatArray) -> FloatArray:
     for low in range(0, len(theta), FEATURES):
         part = slice(low, low + FEATURES)
         for cell, slope in zip(found, slopes[:, part], strict=True):
-            cell += _in_order(slope[:, None] * theta[part])
+            cell += sum_in_order(slope[:, None] * theta[part])
     return found
-
-
-def _in_order(numbers: FloatArray) -> FloatArray:
-    """Sum over rows (n, R), one after the other: other sums would round differently for different R."""
-    return np.asarray(np.add.accumulate(numbers, axis=0)[-1])
 
 
 def _ratio(above: Any, below: Any) -> FloatArray:

@@ -29,7 +29,7 @@ where the number of rows has grown by a sixteenth.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -150,16 +150,7 @@ class StochasticNewton:
         C, J = c.n_cells, len(c.pairs)
         first = self.form.first
         entries = c.entries(first.y, first.group)
-        some = entries.cell >= 0
-        count = np.zeros(C)
-        np.add.at(count, entries.cell[some], first.weight[np.nonzero(some)[0]])
-        value = np.zeros(C)
-        scale = self._scale(self.settings.start)
-        score = (first.X @ self.settings.start)[:, None]
-        values = surrogate(c.kind, entries.constant, entries.sign, score, scale)[0]
-        np.add.at(value, entries.cell[some], (values * first.weight[:, None])[some])
-        value = np.divide(value, count, out=np.zeros(C), where=count > 0.0)
-        fit = np.concatenate([self.settings.start, self.form.push, value, count, [first.weight.sum()]])
+        fit = np.concatenate(self._measured(self.settings.start, self.form.push, first.weight))
         state = NewtonState(
             k=len(first.y),
             theta=np.repeat(self.settings.start[:, None], n_columns, axis=1),
@@ -193,42 +184,49 @@ class StochasticNewton:
         state = self._survey(state, block, every)
         pushed = np.asarray(self.form.push != 0.0, dtype=np.float64)
         state = self._renewed(state._replace(followed=pushed[:, None]), block.n)
-        state = self._survey(state._replace(**_zeros(state)), block, every)  # with the slopes that are known
-        columns = (0, n_columns)
+        if J:
+            state = self._survey(state._replace(**_zeros(state)), block, every)  # with the slopes that are known
+        args = self._arguments(state, block)
 
-        def run(stride: int, at: FloatArray) -> kernels.Columns:
-            moving = self._moving(state, copy=True)._replace(theta=at[:D].copy(), push=at[D:].copy())
-            moving = moving._replace(counts=known.counts.copy(), weight=known.weight.copy())
-            kernels.on_threads(kernels.newton, (*args, stride, np.empty((0, D))), (moving,), n_threads, columns)
+        def run(stride: int, at: kernels.Columns) -> kernels.Columns:
+            moving = kernels.Columns(*(array.copy() for array in at))
+            kernels.on_threads(
+                kernels.newton, (*args, stride, np.empty((0, D))), (moving,), n_threads, (0, n_columns)
+            )  # fmt: skip
             return moving
 
-        args = self._arguments(state, block)
-        known = self._moving(state)
-        begun = np.concatenate([state.theta, state.push])
-        known = run(MEASURE, begun)  # which counts the rows
+        def at(point: FloatArray) -> kernels.Columns:
+            return counted._replace(theta=point[:D], push=point[D:])
+
+        counted = run(MEASURE, self._moving(state))
         found, settled = fixed_points(
-            lambda at: np.concatenate(run(WHOLE, at)[:2]), begun, D, SETTLED * np.sqrt(D / block.n)
-        )
-        moving = run(MEASURE, found)
+            lambda point: np.concatenate(run(WHOLE, at(point))[:2]), np.concatenate(counted[:2]), D,
+            SETTLED * np.sqrt(D / block.n),
+        )  # fmt: skip
+        moving = run(MEASURE, at(found))
         state = self._folded(state._replace(**moving._asdict()))
         return state._replace(origin=np.concatenate(moving)), settled
 
     def moved(self, state: NewtonState, column: int, V: FloatArray, theta: FloatArray, push: FloatArray) -> NewtonState:
         """State after the warm-up rows with another optimum in a column, to which the weights V of the rows lead."""
+        moving = self._moving(state, copy=True)
+        for array, new in zip(moving, self._measured(theta, push, V), strict=True):
+            array[:, column] = new
+        return state._replace(**moving._asdict(), origin=np.concatenate(moving))
+
+    def _measured(self, theta: FloatArray, push: FloatArray, weight: FloatArray) -> tuple[FloatArray, ...]:
+        """One column after the warm-up rows, given their weights: coefficients, multipliers, values, counts, weight."""
         c = self.form.comparisons
         first = self.form.first
         entries = c.entries(first.y, first.group)
         score = (first.X @ theta)[:, None]
-        value = surrogate(c.kind, entries.constant, entries.sign, score, self._scale(theta))[0]
+        values = surrogate(c.kind, entries.constant, entries.sign, score, self._scale(theta))[0]
         some = entries.cell >= 0
         count, total = np.zeros(c.n_cells), np.zeros(c.n_cells)
-        np.add.at(count, entries.cell[some], V[np.nonzero(some)[0]])
-        np.add.at(total, entries.cell[some], (value * V[:, None])[some])
+        np.add.at(count, entries.cell[some], weight[np.nonzero(some)[0]])
+        np.add.at(total, entries.cell[some], (values * weight[:, None])[some])
         value = np.divide(total, count, out=np.zeros_like(total), where=count > 0.0)
-        moving = self._moving(state, copy=True)
-        for array, new in zip(moving, (theta, push, value, count, [V.sum()]), strict=True):
-            array[:, column] = new
-        return state._replace(**moving._asdict(), origin=np.concatenate(moving))
+        return theta, push, value, count, np.array([weight.sum()])
 
     def step(
         self, state: NewtonState, X: FloatArray, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
@@ -540,6 +538,34 @@ class StochasticNewton:
         return self._survey(state, block, marked) if n > 0 else state
 
     # -- Small things -------------------------------------------------------------------------------------------------
+
+    def shapes(self, n_columns: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the arrays of a state; ``arrays`` has the rows of its incomplete block."""
+        D, c, R = len(self.settings.start), self.form.comparisons, n_columns
+        C, J = c.n_cells, len(c.pairs)
+        moving = D + J + 2 * C + 1
+        return {
+            "theta": (D, R), "push": (J, R), "value": (C, R), "counts": (C, R), "weight": (1, R),
+            "origin": (moving, R), "anchor": (moving, 1), "loss_bend": (D, 1, D), "bend": (D, 1, D), "drift": (D, 1),
+            "slopes": (C, 1, D), "steep": (C, 1, D), "size": (C, 1, 1 + D), "seen": (C, 1),
+            "scatter": (D + C + 1, 1, D + C + 1), "path": (D + 2, 1, D + 2), "inverse": (D, 1, D),
+            "tangent": (C, 1, D), "derivative": (C, 1, D), "followed": (J, 1), "noise": (c.n_rates, 1),
+            "rank": (1, 1), "limit": (1, 1), "until": (1, 1),
+            "rows": (len(arrays["state_rows"]), 1, D + 2 + len(c.sizes)),
+        }  # fmt: skip
+
+    def check(self, state: NewtonState) -> None:
+        """Refuse a state from a file that compiled code could not take: groups out of range, rows that never come."""
+        D, c = len(self.settings.start), self.form.comparisons
+        codes = state.rows[:, 0, D + 2 :]
+        whole = (codes == np.rint(codes)) & (codes >= -1.0) & (codes < np.array(c.sizes))
+        label, weight = state.rows[:, 0, D], state.rows[:, 0, D + 1]
+        if not (whole.all() and (np.abs(label) == 1.0).all() and (weight >= 0.0).all()):
+            raise ValueError("The rows that wait for others have a label, a weight or a group that does not exist.")
+        if not (0.0 <= state.rank[0, 0] <= max(c.n_rates, 1) and 0.0 <= state.until[0, 0] < 2.0**62):
+            raise ValueError("The state says that it is renewed at a number of rows which never comes.")
+        if not state.k >= len(self.form.first.y) + len(state.rows):
+            raise ValueError("The state has fewer rows than it began with and than wait.")
 
     def reseeded(self, multipliers: Multipliers) -> StochasticNewton:
         """Return the learner with other weights for the rows that follow."""

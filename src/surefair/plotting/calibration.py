@@ -6,6 +6,7 @@ from math import isfinite
 from typing import Any, Self
 
 from surefair.calibration import Calibration
+from surefair.pages.text import shown
 from surefair.plotting.drawing import COLOURS, Display, new_axes, percent, records
 
 BAND = 0.02  # half the width of the shaded band around the nominal level
@@ -58,7 +59,7 @@ class CalibrationDisplay(Display):
         for colour, kind in zip(COLOURS, ("gap", "coefficient"), strict=False):
             _draw_coverages(ax, rows, kind, colour)
         names = [f"{row['quantity']}, {row['source']}" if row["kind"] == "gap" else row["quantity"] for row in rows]
-        ax.set_yticks(range(len(rows)), labels=names)
+        ax.set_yticks(range(len(rows)), labels=[shown(name).replace("$", r"\$") for name in names])
         ax.set(ylim=(len(rows) - 0.5, -0.5), xlabel="share of intervals that contain the truth")
         ax.xaxis.set_major_formatter(lambda value, _: f"{100.0 * value:.3g} %")
         study = f"{settings['repetitions']:,} repetitions of {settings['n_rows']:,} rows"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, issparse
 
 from surefair.rows.frames import as_frame, as_native
+from surefair.storage.checks import Shape, array_of
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -120,6 +121,24 @@ def _one_dimension(values: Any, what: str) -> Column:
     return column.astype(column.dtype.newbyteorder("="), copy=False)
 
 
+def as_keys(values: Any, what: str) -> NDArray[np.uint64]:
+    """Return a 64-bit number for each entry of a column, which entries with the same text share.
+
+    It depends on the text alone, so parts of a column can be numbered separately, on different machines.
+
+    Examples
+    --------
+    >>> keys = as_keys([17, 18, 17], "cluster")
+    >>> keys.tolist() == as_keys(["17", "18", "17"], "cluster").tolist(), bool(keys[0] == keys[2])
+    (True, True)
+    """
+    found, code = check_column(values, what)
+    if code is None:
+        code, found = pd.factorize(found)
+    words = np.array([str(value) for value in found.tolist()], dtype=object)
+    return np.asarray(pd.util.hash_array(words, categorize=False)[code], dtype=np.uint64)
+
+
 def as_weight(sample_weight: Any, n: int) -> FloatArray:
     """Return the sample weights of n rows; ones where none are given.
 
@@ -177,12 +196,23 @@ def pack_array(name: str, value: Any) -> dict[str, NDArray[Any]]:
     return {f"{name}_{part}": np.asarray(array) for part, array in parts.items()}
 
 
-def unpack_array(name: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """Return what ``pack_array`` took apart."""
+def unpack_array(name: str, arrays: Mapping[str, NDArray[Any]], shape: Shape | None = None) -> Any:
+    """Return what ``pack_array`` took apart: numbers in double precision, of this shape if it is given."""
     if name in arrays:
-        return arrays[name]
-    data, indices, indptr, shape = (arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape"))
-    return csr_matrix((data, indices, indptr), shape=tuple(shape.tolist()))
+        return arrays[name] if shape is None else array_of(arrays, name, "float64", shape)
+    given = array_of(arrays, f"{name}_shape", "int64", (2,), low=0).tolist()
+    rows, columns = given
+    if shape is not None and (shape[0] not in (None, rows) or shape[1] not in (None, columns)):
+        raise ValueError(f"{name!r} must be a sparse matrix of shape {shape}; received {tuple(given)}.")
+    data = array_of(arrays, f"{name}_data", "float64", (None,))
+    kind = str(arrays[f"{name}_indices"].dtype)
+    if kind not in ("int32", "int64"):
+        raise ValueError(f"The indices of {name!r} must be whole numbers; received {kind}.")
+    indices = array_of(arrays, f"{name}_indices", kind, data.shape, low=0, high=columns - 1)
+    indptr = array_of(arrays, f"{name}_indptr", kind, (rows + 1,), low=0, high=len(data))
+    if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+        raise ValueError(f"The rows of {name!r} do not follow each other.")
+    return csr_matrix((data, indices, indptr), shape=(rows, columns))
 
 
 def same_length(**columns: Sequence[Any] | Column | None) -> int:
@@ -198,3 +228,12 @@ def same_length(**columns: Sequence[Any] | Column | None) -> int:
         found = ", ".join(f"{name} has {n}" for name, n in lengths.items())
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {found} rows.")
     return next(iter(lengths.values()))
+
+
+def sum_in_order(numbers: FloatArray) -> FloatArray:
+    """Sum over rows (n, R), one after the other: other sums would round differently for different R.
+
+    >>> sum_in_order(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([4., 6.])
+    """
+    return np.asarray(np.add.accumulate(numbers, axis=0)[-1])

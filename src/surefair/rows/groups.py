@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ import pandas as pd
 
 from surefair.rows.arrays import Column, IntArray
 from surefair.rows.columns import CodedColumn
+from surefair.storage.checks import value_of
 
 MAX_GROUPS = 100
 """The most groups that one sensitive column may have, because all pairs are compared."""
+
+WIDEST = 1000  # letters that a type may allow for beyond those that values have
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +84,17 @@ class Levels:
 
     @classmethod
     def from_json(cls, levels: dict[str, Any], what: str) -> Levels:
-        """Read what ``to_json`` wrote."""
-        return cls(np.asarray(levels["values"], dtype=levels["dtype"]), what)
+        """Read what ``to_json`` wrote; values that are not distinct are refused."""
+        values = value_of(levels, "values", list)
+        dtype = np.dtype(value_of(levels, "dtype", str))
+        if dtype.kind not in "biufUO" or not all(type(value) in (bool, int, float, str) for value in values):
+            raise ValueError(f"Values of a {what} must be text, numbers or Booleans; received type {dtype}.")
+        if dtype.kind == "U" and dtype.itemsize > 4 * max(WIDEST, *map(len, map(str, values)), 0):
+            raise ValueError(f"Values of a {what} are shorter than their type, {dtype}, says.")
+        found = np.asarray(values, dtype=dtype)
+        if found.tolist() != values or len(np.unique(found)) != len(values):
+            raise ValueError(f"Values of a {what} must be distinct, and of type {dtype}.")
+        return cls(found, what)
 
     def check_two(self) -> Levels:
         """Return self if there are exactly two values."""
@@ -140,7 +153,10 @@ class Groups:
     @classmethod
     def from_json(cls, columns: list[dict[str, Any]]) -> Groups:
         """Read what ``to_json`` wrote."""
-        return cls({column["column"]: Levels.from_json(column, "group") for column in columns})
+        found = {value_of(column, "column", (str, NoneType)): Levels.from_json(column, "group") for column in columns}
+        if len(found) < len(columns) or not found or (None in found and len(found) > 1):
+            raise ValueError("Sensitive columns must have different names.")
+        return cls(found)
 
     def measured_by(self, columns: Mapping[str | None, CodedColumn]) -> Groups:
         """Return the groups of these columns, including groups that are known from before."""

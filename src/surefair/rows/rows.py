@@ -22,6 +22,7 @@ from scipy.sparse import vstack
 
 from surefair.rows.arrays import FloatArray, IntArray, is_sparse, pack_array, unpack_array
 from surefair.rows.groups import Groups, Levels
+from surefair.storage.checks import array_of
 
 
 class Names(NamedTuple):
@@ -152,6 +153,16 @@ class Rows:
         return arrays if self.key is None else arrays | {"key": self.key}
 
     @classmethod
-    def unpack(cls, arrays: dict[str, NDArray[Any]], names: Names) -> Rows:
-        """Rebuild rows from what ``pack`` returned."""
-        return cls(unpack_array("X", arrays), arrays["y"], arrays["group"], arrays["weight"], names, arrays.get("key"))
+    def unpack(cls, arrays: dict[str, NDArray[Any]], names: Names, n_features: int | None = None) -> Rows:
+        """Rebuild rows from what ``pack`` returned; arrays that do not fit together are refused."""
+        y = array_of(arrays, "y", "float64", (None,))
+        X = unpack_array("X", arrays, (len(y), n_features))
+        if not (np.abs(y) == 1.0).all():
+            raise ValueError("Labels must be -1 or 1.")
+        sizes = () if names.groups is None else names.groups.sizes
+        group = array_of(arrays, "group", "int64", (len(y), len(sizes)), low=-1)
+        if (group >= np.array(sizes, dtype=np.int64)).any():
+            raise ValueError("A row has a group that is not among the groups.")
+        weight = array_of(arrays, "weight", "float64", y.shape, low=0.0, high=float(np.finfo(np.float64).max))
+        key = array_of(arrays, "key", "uint64", y.shape) if "key" in arrays else None
+        return cls(X, y, group, weight, names, key)

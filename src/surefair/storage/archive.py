@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,15 +103,13 @@ def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
 def read_archive(path: Place, kind: str, version: int) -> tuple[dict[str, Any], Arrays]:
     """Return the JSON and the arrays of a file that ``write_archive`` wrote.
 
-    A damaged file raises ``Damaged``; a file of another kind or version raises a plain ``ValueError``.
+    A damaged file raises ``Damaged``; a file of another kind or version raises a plain ``ValueError``. Nothing is
+    unpacked, and an array is made only if the file holds all its bytes, so memory is bounded by the size of the file.
     """
-    name = os.fspath(path) if isinstance(path, str | os.PathLike) else str(getattr(path, "name", "the file"))
+    name = name_of(path)
     try:
-        with (
-            Path(path).open("rb") if isinstance(path, str | os.PathLike) else nullcontext(path) as file,
-            np.load(file, allow_pickle=False) as archive,
-        ):
-            arrays: Arrays = {name: archive[name] for name in archive.files}
+        with Path(path).open("rb") if isinstance(path, str | os.PathLike) else nullcontext(path) as file:
+            arrays = _read_members(file)
         text = arrays.pop("meta")
         intact = str(arrays.pop("meta_sha256")) == _sha256(text)
         meta: dict[str, Any] = json.loads(text.tobytes())
@@ -123,11 +124,70 @@ def read_archive(path: Place, kind: str, version: int) -> tuple[dict[str, Any], 
             f"{name!r} has format {meta.get('format')!r}, version {meta.get('version')!r}; this release "
             f"reads {kind!r}, version {version}. Read it with the release that wrote it, or fit again."
         )
-    damaged = [part for part, digest in meta["sha256"].items() if part not in arrays or _sha256(arrays[part]) != digest]
+    digests = meta["sha256"] if isinstance(meta.get("sha256"), dict) else {}
+    damaged = sorted(
+        part for part in {*digests, *arrays} if part not in arrays or _sha256(arrays[part]) != digests.get(part)
+    )
     if not intact or damaged:
         what = ", ".join(damaged) or "its description"
         raise Damaged(f"{name!r} is damaged: {what} fails its checksum. Use another copy, or save it again.")
-    return meta, arrays
+    return {key: value for key, value in meta.items() if key not in ("format", "version", "sha256")}, arrays
+
+
+def name_of(path: Place) -> str:
+    """Name of a file for messages."""
+    return os.fspath(path) if isinstance(path, str | os.PathLike) else str(getattr(path, "name", "the file"))
+
+
+@contextmanager
+def naming(path: Place) -> Iterator[None]:
+    """Turn whatever goes wrong with the content of a file into one ``ValueError`` that names the file."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise ValueError(
+            f"{name_of(path)!r} has content that does not fit together. {reason} Use another copy, or save it again."
+        ) from error
+
+
+def check_same(found: tuple[dict[str, Any], Arrays], again: tuple[dict[str, Any], Arrays]) -> None:
+    """Refuse content that differs from what would be written again: something was added to it, or left out."""
+    (meta, arrays), (other_meta, other_arrays) = found, again
+    if json.loads(json.dumps(other_meta)) != meta or other_arrays.keys() != arrays.keys():
+        strange = sorted(arrays.keys() ^ other_arrays.keys()) or ["its description"]
+        raise ValueError(f"Something was added, or is missing: {', '.join(strange[:3])}.")
+
+
+def _read_members(file: IO[bytes]) -> Arrays:
+    """Read the arrays of a zip file whose members are stored as they are."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    with ZipFile(file) as archive:
+        members = archive.infolist()
+        names = [member.filename.removesuffix(".npy") for member in members]
+        stored = all(
+            member.compress_type == ZIP_STORED and member.file_size == member.compress_size for member in members
+        )
+        if len({*names}) < len(names) or not stored or sum(member.file_size for member in members) > size:
+            raise ValueError("A member is compressed, repeated, or larger than the file.")
+        return {name: _read_array(archive.read(member)) for name, member in zip(names, members, strict=True)}
+
+
+def _read_array(content: bytes) -> NDArray[Any]:
+    """Read an array in NumPy's format, if it holds plain numbers or text and is complete."""
+    file = BytesIO(content)
+    header = {
+        (1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0
+    }[np.lib.format.read_magic(file)]  # fmt: skip
+    shape, in_columns, dtype = header(file)
+    count = math.prod(shape)
+    if dtype.kind not in "biufU" or min(shape, default=0) < 0 or len(content) - file.tell() != count * dtype.itemsize:
+        raise ValueError("An array is cut short, or holds neither numbers nor text.")
+    if count == 0:
+        return np.empty(shape, dtype)
+    flat = np.frombuffer(content, dtype, count, file.tell())
+    return np.array(flat.reshape(shape, order="F" if in_columns else "C"), order="C")
 
 
 def _sha256(array: NDArray[Any]) -> str:

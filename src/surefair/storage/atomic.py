@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 from uuid import uuid4
+
+
+def try_to_write(folder: str | os.PathLike[str]) -> None:
+    """Write a small file to a folder and remove it, so that a folder that takes none is found before any work."""
+    scratch = Path(folder) / f".{uuid4().hex}"
+    try:
+        scratch.write_bytes(b"surefair")
+    except OSError as error:
+        raise OSError(
+            f"Nothing can be written to the folder {os.fspath(folder)!r}: {error.strerror}. Make room, ask for access, "
+            "or name another folder."
+        ) from error
+    finally:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
 
 
 @contextmanager

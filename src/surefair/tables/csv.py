@@ -234,6 +234,8 @@ def _decode(name: str, file: Any, encoding: str) -> Iterator[str]:
                 f"{name} is not in the encoding {encoding!r}: byte 0x{error.object[error.start]:02x} in line {line}. "
                 "Pass its encoding, for example encoding='latin-1' (--encoding latin-1)."
             ) from None
+        if chunk is first:
+            piece = piece.removeprefix("\ufeff")  # the byte-order mark of utf-16-le and others
         n_lines += piece.count("\n")
         yield piece
 

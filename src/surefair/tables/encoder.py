@@ -1,10 +1,12 @@
-"""Turn the columns of a table into a matrix of numbers, by rules that are chosen on the warm-up rows and then fixed.
+"""Turn the columns of a table into a matrix of numbers, by rules that are chosen on some rows and then fixed.
 
-- A number is standardised. A missing number counts as the mean; if warm-up rows miss some, an indicator says so. A code
-  such as 99999 for "unknown", repeated and far from all other values, counts as missing. Values far out in the tails
-  are clipped, because one of them could otherwise decide the fit.
+These are the settling rows. Every later row is compared with the rules, so that a column which changes is noticed.
+
+- A number is standardised. A missing number counts as the mean; if settling rows miss some, an indicator says so. A
+  code such as 99999 for "unknown", repeated and far from all other values, counts as missing. Values far out in the
+  tails are clipped, because one of them could otherwise decide the fit.
 - A category becomes indicators, without one for its most common value. Rare values share one indicator, and values that
-  the warm-up rows do not have get it too. (If a handful of rows, all with the same label, had an indicator, a huge
+  the settling rows do not have get it too. (If a handful of rows, all with the same label, had an indicator, a huge
   coefficient for it could satisfy a constraint on average scores at no cost and change hardly any decision.)
 - A column with very many values is hashed.
 - A feature that follows from the features before it is left out, since its coefficient would be arbitrary.
@@ -24,24 +26,32 @@ array([[0., 0., 1.],
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from surefair.rows import FloatArray
-
-BoolArray = NDArray[np.bool_]
+from surefair.tables.left_out import Constant, Dates, Identifier, LeftOut, NotFinite, are_dates
+from surefair.tables.values import (
+    MISSING,
+    BoolArray,
+    as_numbers,
+    as_words,
+    is_number,
+    is_text,
+    plain_column,
+    to_number,
+)
 
 MOSTLY = 0.95  # share of numbers that makes a text column numeric; its other rows are then bad
-RARE = 0.01  # share of the warm-up rows below which a value gets no indicator
+RARE = 0.01  # share of the settling rows below which a value gets no indicator
 MANY = 100  # distinct values beyond which a column is hashed
 BUCKETS = 32  # features of a hashed column
+SWEPT = 64  # features that are swept out of all others together
 FOLLOWS = 0.01  # share of unexplained variance below which a feature follows from others
 UNIQUE = 0.9  # share of distinct values beyond which a column only identifies rows
 LEAST = 30  # rows of a column that may number them
@@ -51,7 +61,6 @@ TAIL = 3.0  # spans of the bulk beyond it where values are clipped
 APART = 2.0  # spans of the bulk, at least, that no value crosses on the way to a code
 MOST_CODES = 5  # at one end of a column
 FEWEST = 10  # distinct values of a column that may have codes: otherwise it is a scale
-MISSING = "(missing)"
 OTHER = "(other)"
 
 
@@ -61,13 +70,27 @@ class Encoded(NamedTuple):
     X: FloatArray  # (n_rows, n_features)
     bad: dict[str, BoolArray]  # rows that cannot be used, by reason
     missing: dict[str, BoolArray]  # rows without a value, by column
-    unseen: dict[str, BoolArray]  # rows with a category that the warm-up rows do not have, by column
+    unseen: dict[str, BoolArray]  # rows with a category that the settling rows do not have, by column
+    changed: dict[str, BoolArray]  # rows that do not fit what the settling rows show, by column
+
+
+class Drawn(NamedTuple):
+    """Where the settling rows come from."""
+
+    n: int  # rows of the data that they stand for
+    words: str = "every row"  # in words, after "constant, 0 in ..."
+
+    @property
+    def share_of(self) -> str:
+        """The same after "all but 0.3 % of ..."."""
+        return "the rows" if self.words == "every row" else self.words
 
 
 class Number:
     """Standardise a column of numbers."""
 
     role = "number"
+    new = 0.0  # share of the rows that may have a new value without a change of the column
 
     def __init__(self, name: str, column: pa.Array) -> None:
         values, wrong = as_numbers(column)
@@ -81,7 +104,12 @@ class Number:
         self.flagged = bool(missing.any() or len(self.codes))
         coded = " or ".join(["missing"] * bool(missing.any()) + [f"{code:g}" for code in self.codes])
         self.names = (name, f"{name} is {coded}") if self.flagged else (name,)
+        words = [] if wrong is None else sorted({*column.filter(pa.array(wrong)).to_pylist()})
         self.note = self._note(finite, plain)
+        if wrong is not None and words:
+            shown = ", ".join(map(repr, words[:3])) + (", ..." if len(words) > 3 else "")
+            rows = f"{int(np.sum(wrong)):,} of the rows that settled it hold words ({shown}), and are not used"
+            self.note = "; ".join(part for part in (self.note, rows) if part)
 
     def _note(self, finite: FloatArray, plain: FloatArray) -> str:
         """What was done about unusual values, in words."""
@@ -104,7 +132,11 @@ class Number:
             encoded.bad[f"column {self.name!r} holds an infinite value"] = infinite
         encoded.missing[self.name] = missing
         coded = np.isin(values, self.codes)
-        clipped = np.where(infinite | coded, np.nan, values).clip(*self.bounds)
+        plain = np.where(infinite | coded, np.nan, values)
+        clipped = plain.clip(*self.bounds)
+        encoded.changed[self.name] = (clipped != plain) & ~np.isnan(plain)
+        if not self.flagged:
+            encoded.changed[self.name] |= missing
         scaled = self.scaler.transform(clipped[:, None])[:, 0]
         into[:, 0] = np.where(np.isfinite(scaled), scaled, 0.0)
         if self.flagged:
@@ -156,6 +188,7 @@ class Category:
     """Give the words of a column indicators; rare and unknown words share one."""
 
     role = "category"
+    note = ""
 
     def __init__(self, name: str, column: pa.Array) -> None:
         code, words = as_words(column)
@@ -182,6 +215,7 @@ class Category:
         if rare:
             unknown = indicators[self.places[encoder.infrequent_categories_[0][0]]]
         self.indicators = np.vstack([indicators, unknown])
+        self.new = float(np.mean(np.bincount(code)[code] == 1))  # Good and Turing's estimate: words that occur once
 
     def write(self, column: pa.Array, into: FloatArray, encoded: Encoded) -> None:
         """Fill in the features of some rows, and note the rows whose value is missing or new."""
@@ -191,6 +225,7 @@ class Category:
         into[:] = self.indicators[place][code]
         encoded.missing[self.name] = missing[code]
         encoded.unseen[self.name] = ((place == len(self.places)) & ~missing)[code]
+        encoded.changed[self.name] = (place == len(self.places))[code]
 
 
 def _count_rare(share: FloatArray) -> int:
@@ -205,6 +240,8 @@ class Hashed:
     """Hash a column of many words: each word adds 1 or -1 to one of a few features."""
 
     role = "hashed"
+    note = ""
+    new = 0.0
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -216,6 +253,7 @@ class Hashed:
         code, words = as_words(column)
         into[:] = self.hasher.transform([[word] for word in words.tolist()]).toarray()[code]
         encoded.missing[self.name] = (words == MISSING)[code]
+        encoded.changed[self.name] = np.zeros(len(code), dtype=bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,37 +263,47 @@ class Features:
     Attributes
     ----------
     columns : dict of str to Number, Category or Hashed
-    left_out : dict of str to str
+    unused : dict of str to LeftOut
         Columns that are not used, and why.
     kept : dict of str to ndarray of bool
         For each column, which of its features do not follow from the features before them.
+    others : Followers or None
+        How the others follow from them.
     """
 
     columns: dict[str, Any]
-    left_out: dict[str, str]
+    unused: dict[str, LeftOut]
     kept: dict[str, BoolArray]
+    others: Followers | None = None
 
     @classmethod
-    def fit(cls, table: pa.Table, names: Sequence[str] | None = None) -> Features:
-        """Choose an encoding for the named columns from the warm-up rows."""
+    def fit(cls, table: pa.Table, names: Sequence[str] | None = None, drawn: Drawn | None = None) -> Features:
+        """Choose an encoding for the named columns from the settling rows, by default all rows there are."""
         columns: dict[str, Any] = {}
-        left_out: dict[str, str] = {}
+        unused: dict[str, LeftOut] = {}
         for name in table.column_names if names is None else names:
-            encoding = _choose_encoding(name, plain_column(table, name))
-            if isinstance(encoding, str):
-                left_out[name] = encoding
+            encoding = _choose_encoding(name, plain_column(table, name), drawn or Drawn(table.num_rows))
+            if isinstance(encoding, LeftOut):
+                unused[name] = encoding
             else:
                 columns[name] = encoding
         if not columns:
-            why = "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
+            why = "; ".join(f"{name!r}: {one.reason}" for name, one in unused.items())
             raise ValueError(f"No column is left to learn from{f' ({why})' if why else ''}. Name some as features.")
-        whole = cls(columns, left_out, {name: np.ones(len(column.names), bool) for name, column in columns.items()})
-        sizes = np.cumsum([len(column.names) for column in columns.values()])[:-1]
-        kept = np.split(_find_independent(whole.encode(table).X), sizes)
-        if not any(some.any() for some in kept):
+        whole = cls(columns, unused, {name: np.ones(len(column.names), bool) for name, column in columns.items()})
+        X = whole.encode(table).X
+        kept = _find_independent(X)
+        if not kept.any():
             constant = ", ".join(map(repr, columns))
             raise ValueError(f"No column is left to learn from: {constant} hardly vary. Name others as features.")
-        return cls(columns, left_out, dict(zip(columns, kept, strict=True)))
+        sizes = np.cumsum([len(column.names) for column in columns.values()])[:-1]
+        parts = dict(zip(columns, np.split(kept, sizes), strict=True))
+        return replace(whole, kept=parts, others=None if kept.all() else Followers.of(X, kept))
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Columns that are not used, and why."""
+        return {name: one.reason for name, one in self.unused.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -270,12 +318,45 @@ class Features:
     def encode(self, table: pa.Table) -> Encoded:
         """Compute the features of rows."""
         sizes = [len(column.names) for column in self.columns.values()]
-        encoded = Encoded(np.empty((table.num_rows, sum(sizes))), {}, {}, {})
+        encoded = Encoded(np.empty((table.num_rows, sum(sizes))), {}, {}, {}, {})
         places = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
         for place, (name, column) in zip(places, self.columns.items(), strict=True):
             column.write(plain_column(table, name), encoded.X[:, place[0] : place[-1] + 1], encoded)
+        for name, one in self.unused.items():
+            encoded.changed[name] = one.contradicts(plain_column(table, name))
+        if self.others is None:
+            return encoded
         kept = np.concatenate([*self.kept.values()])
-        return encoded if kept.all() else encoded._replace(X=encoded.X[:, kept])
+        names = [name for name, some in self.kept.items() for _ in range(int((~some).sum()))]
+        X = encoded.X[:, kept]
+        for name, away in zip(names, self.others.differ(X, encoded.X[:, ~kept]).T, strict=True):
+            encoded.changed[name] = encoded.changed[name] | away
+        return encoded._replace(X=X)
+
+
+class Followers(NamedTuple):
+    """Features that follow from others: the coefficients with which they do, and their spread in the settling rows."""
+
+    slopes: FloatArray  # (others, followers)
+    centre: FloatArray  # (others,)
+    at: FloatArray  # (followers,), value where the others are in the centre
+    spread: FloatArray  # (followers,)
+
+    @classmethod
+    def of(cls, X: FloatArray, kept: BoolArray) -> Followers:
+        """Regress the features that follow on those that are kept."""
+        centre = X.mean(axis=0)
+        Z = X - centre
+        slopes = np.linalg.solve(Z[:, kept].T @ Z[:, kept], Z[:, kept].T @ Z[:, ~kept])
+        return cls(slopes, centre[kept], centre[~kept], Z[:, ~kept].std(axis=0))
+
+    def differ(self, X: FloatArray, followers: FloatArray) -> BoolArray:
+        """Return where features are farther than a standard deviation from where they follow to: (n, followers).
+
+        By Chebyshev's inequality, at most 1 % of the settling rows are.
+        """
+        away = np.abs(followers - self.at - (X - self.centre) @ self.slopes)
+        return np.asarray(away > np.maximum(self.spread, 1e-9))
 
 
 def _find_independent(X: FloatArray) -> BoolArray:
@@ -284,65 +365,72 @@ def _find_independent(X: FloatArray) -> BoolArray:
     spread = np.sqrt(np.mean(Z**2, axis=0))
     kept = spread > 0.0
     C = (Z / np.where(kept, spread, 1.0)).T
-    C = C @ C.T / C.shape[1]  # correlations; the loop sweeps out the columns that are kept, one by one
-    for j in range(len(C)):
-        kept[j] = kept[j] and C[j, j] > FOLLOWS
-        if kept[j]:
-            C = C - np.outer(C[:, j], C[j]) / C[j, j]
+    C = C @ C.T / C.shape[1]  # correlations; the loop sweeps out the columns that are kept, some at a time
+    for low in range(0, len(C), SWEPT):
+        high = low + SWEPT
+        swept = np.empty((0, len(C)))
+        for j in range(low, min(high, len(C))):
+            left = C[j] - swept[:, j] @ swept
+            kept[j] = kept[j] and left[j] > FOLLOWS
+            if kept[j]:
+                swept = np.vstack([swept, left / np.sqrt(left[j])])
+        C[high:, high:] -= swept[:, high:].T @ swept[:, high:]
     return np.asarray(kept)
 
 
 # -- The choice of an encoding ----------------------------------------------------------------------------------------
 
 
-def _choose_encoding(name: str, column: pa.Array) -> Number | Category | Hashed | str:
+def _choose_encoding(name: str, column: pa.Array, drawn: Drawn) -> Number | Category | Hashed | LeftOut:
     """Return the encoding that suits a column, or the reason why it has none."""
     if column.null_count == len(column):
-        return "every value is missing"
+        return Constant("every value is missing", MISSING)
     if is_text(column.type):
-        return _choose_text_encoding(name, column)
+        return _choose_text_encoding(name, column, drawn)
     if is_number(column.type):
         values, _ = as_numbers(column)
-        return _reason_against(values) or Number(name, column)
-    return f"of type {column.type}, which is neither a number nor text"
+        return _reason_against(values, drawn) or Number(name, column)
+    return LeftOut(f"of type {column.type}, which is neither a number nor text")
 
 
-def _reason_against(values: FloatArray) -> str | None:
+def _reason_against(values: FloatArray, drawn: Drawn) -> LeftOut | None:
     """Return why these numbers, NaN if missing, cannot be a feature, or None if they can."""
     finite = values[np.isfinite(values)]
     if len(finite) == 0:
-        return "no value is finite"
+        return NotFinite("no value is finite")
     with np.errstate(over="ignore"):
         if not np.isfinite(finite.std()):
-            return "values too large to standardise"
+            return LeftOut("values too large to standardise")
     if np.isnan(values).any():
         return None
-    low = finite.min()
-    high = finite.max()
+    low = float(finite.min())
+    high = float(finite.max())
     if low == high:
-        return f"constant, {finite[0]:g} in every row"
+        return Constant(f"constant, {low:g} in {drawn.words}", low)
     n = len(finite)
-    whole = n >= LEAST and high - low < DENSE * n and np.array_equal(finite, finite.round())
+    whole = n >= LEAST and high - low < DENSE * max(n, drawn.n) and np.array_equal(finite, finite.round())
     if whole and len(np.unique(finite)) == n:
-        return "numbers the rows: a different whole number in every row"
+        return Identifier("numbers the rows: a different whole number in every row", whole=True)
     if ((finite == low) | (finite == high)).all():  # the column is an indicator
         share = np.array([np.mean(finite == low), np.mean(finite == high)])
         if share.min() < RARE:
-            return f"nearly constant, {(low, high)[share.argmax()]:g} in all but {share.min():.2%} of the rows"
+            usual = (low, high)[share.argmax()]
+            return Constant(f"nearly constant, {usual:g} in all but {share.min():.2%} of {drawn.share_of}", usual)
     return None
 
 
-def _choose_text_encoding(name: str, column: pa.Array) -> Number | Category | Hashed | str:
+def _choose_text_encoding(name: str, column: pa.Array, drawn: Drawn) -> Number | Category | Hashed | LeftOut:
     """Return the encoding that suits a column of text, which may hold numbers, or the reason why it has none."""
     values, wrong = as_numbers(column)
     if wrong is None or wrong.sum() <= (1.0 - MOSTLY) * (len(column) - column.null_count):
         right = values if wrong is None else values[~wrong]
-        reason = "every value is missing" if np.isnan(right).all() else _reason_against(right)
-        return reason or Number(name, column)
+        if np.isnan(right).all():
+            return Constant("every value is missing", MISSING)
+        return _reason_against(right, drawn) or Number(name, column)
     code, words = as_words(column)
-    if _are_dates(words):
-        return "dates"
-    numbers = [word for word in words.tolist() if _to_number(word.replace(",", ".", 1)) is not None]
+    if are_dates(words.tolist()):
+        return Dates("dates")
+    numbers = [word for word in words.tolist() if to_number(word.replace(",", ".", 1)) is not None]
     commas = [word for word in numbers if "," in word]
     if commas and len(numbers) > MOSTLY * len(words):
         raise ValueError(
@@ -350,72 +438,12 @@ def _choose_text_encoding(name: str, column: pa.Array) -> Number | Category | Ha
             "decimal points, or leave the column out (drop, --drop)."
         )
     if len(words) == 1:
-        return f"constant, {words[0]!r} in every row"
+        return Constant(f"constant, {words[0]!r} in {drawn.words}", words[0])
     share = np.bincount(code) / len(code)
     if share.max() > 1.0 - RARE:
-        return f"nearly constant, {words[share.argmax()]!r} in all but {1.0 - share.max():.2%} of the rows"
+        usual = words[share.argmax()]
+        return Constant(f"nearly constant, {usual!r} in all but {1.0 - share.max():.2%} of {drawn.share_of}", usual)
     if len(words) <= MANY:
         return Category(name, column)
-    return "nearly every row has a different value" if len(words) > UNIQUE * len(code) else Hashed(name)
-
-
-def _are_dates(words: NDArray[Any]) -> bool:
-    """Whether all words, apart from the one for missing values, are dates in the format of ISO 8601."""
-    try:
-        return len(pa.array([word for word in words if word != MISSING]).cast(pa.timestamp("s"))) > 0
-    except pa.ArrowInvalid:
-        return False
-
-
-# -- Words and numbers of a column ------------------------------------------------------------------------------------
-
-
-def plain_column(table: pa.Table, name: str) -> pa.Array:
-    """Return a column of a table as one array; text of any type, also in a dictionary, becomes plain strings."""
-    column = table.column(name).combine_chunks()
-    column = column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column.cast(pa.string()) if is_text(column.type) and column.type != pa.string() else column
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds text."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def is_number(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds numbers; Booleans count as numbers."""
-    kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean
-    return any(is_one(kind) for is_one in kinds)
-
-
-def as_numbers(column: pa.Array) -> tuple[FloatArray, BoolArray | None]:
-    """Return the numbers of a column, and which rows hold other text, or None if no row does.
-
-    Missing values and other text are NaN.
-    """
-    try:
-        numbers = column.cast(pa.float64(), safe=False)
-    except pa.ArrowInvalid:
-        code, words = as_words(column)
-        known = [_to_number(word) for word in words.tolist()]
-        wrong = np.array([number is None for number in known]) & (words != MISSING)
-        return np.array([np.nan if number is None else number for number in known])[code], wrong[code]
-    return np.array(numbers.to_numpy(zero_copy_only=False)), None
-
-
-def _to_number(word: str) -> float | None:
-    try:
-        return float(word)
-    except ValueError:
-        return None
-
-
-def as_words(column: pa.Array) -> tuple[NDArray[np.intp], NDArray[Any]]:
-    """Return the place of each row's word among the distinct words, and these; missing values share one word."""
-    if pa.types.is_floating(column.type):  # NaN is missing, not a word
-        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-    column = column if is_text(column.type) else column.cast(pa.string())
-    found = pc.fill_null(column, MISSING).dictionary_encode()
-    return found.indices.to_numpy().astype(np.intp), np.asarray(found.dictionary.to_pylist(), dtype=object)
+    several = len(words) <= UNIQUE * len(code)
+    return Hashed(name) if several else Identifier("nearly every row has a different value")

@@ -87,6 +87,10 @@ def find_files(path: Path) -> list[FoundFile]:
     try:
         paths = list(_walk(path)) if path.is_dir() else [path]
         for file in paths:
+            if file.exists() and not file.is_file():
+                raise ValueError(
+                    f"{file.name!r} is a pipe or a device, which may never end. Pass it to standard input ('-')."
+                )
             with file.open("rb") as opened:
                 if not opened.read(1):
                     raise ValueError(f"{file.name} is empty. Check that it was written completely.")

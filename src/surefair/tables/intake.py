@@ -1,15 +1,17 @@
 """From tables to rows: features, labels, groups and weights, with everything met on the way counted.
 
-The first table settles which columns become which features, and which labels there are. Counts of two parts of the data
-add.
+Some rows settle which columns become which features: where the data can be read again, rows drawn over all of them,
+otherwise those of the first table. The first table settles which labels there are. Every row is compared with what was
+settled. Counts of two parts of the data add.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -17,14 +19,19 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from surefair.diagnostics import Diagnostic, late_column
 from surefair.names import one_of
 from surefair.rows import CodedColumn, Groups, IntArray, Levels, Names, Rows
 from surefair.tables import telltales
 from surefair.tables.bad_rows import BadRows
-from surefair.tables.encoder import MISSING, Features, as_numbers, as_words, is_number, is_text, plain_column
-from surefair.tables.source import DataSource, open_source
+from surefair.tables.encoder import Drawn, Features
+from surefair.tables.source import DataSource, Sample, open_source
+from surefair.tables.values import MISSING, as_numbers, as_words, is_number, is_text, plain_column, to_number
 
-CHUNK = 50_000  # rows read at a time; the first chunk settles features and labels
+CHUNK = 50_000  # rows read at a time; so many settle the columns
+
+FAR = 100  # powers of 2 from 1 that weights may be away
+COUNTERS = ("missing", "unseen", "changed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +153,13 @@ class Intake:
     bad : BadRows
     own : set of str
         Reasons for bad rows that were found here, not by the reader.
-    missing, unseen : Counter
-        Rows without a value, and rows with a value that the first table does not have, by column.
+    missing, unseen, changed : Counter
+        Rows without a value, rows with a category that the settling rows do not have, and rows that do not fit what the
+        settling rows show, by column.
+    weight_unit : float
+        Weights are divided by it: only their ratios matter.
+    settling : tuple of int and Counter
+        Number of the settling rows, and how many of them do not fit, by column.
     place : callable
         Describes the place of a row, given its number in the whole data.
     """
@@ -159,6 +171,8 @@ class Intake:
         self.encoder: Features | None = None
         self.notes: dict[str, str] = {}
         self.labels: tuple[str, ...] = ()
+        self.settling: tuple[int, Counter[str]] = 0, Counter()
+        self.weight_unit = 1.0
         self.first = 0
         self._forget()
 
@@ -167,6 +181,7 @@ class Intake:
         self.own: set[str] = set()
         self.missing: Counter[str] = Counter()
         self.unseen: Counter[str] = Counter()
+        self.changed: Counter[str] = Counter()
 
     def elsewhere(self, first: int, place: Callable[[int], str]) -> Intake:
         """Return an intake, settled in the same way, for another part of the data that begins with this row."""
@@ -177,8 +192,11 @@ class Intake:
         new._forget()
         return new
 
-    def settle(self, table: pa.Table, read: Sequence[str]) -> None:
-        """Settle labels and features on the first table, which has these columns."""
+    def settle(self, table: pa.Table, read: Sequence[str], sample: Sample | None = None, whole: bool = True) -> None:
+        """Settle labels on the first table, which has these columns, and features on it or on a sample of all rows.
+
+        ``whole`` if there are no other rows than those of the table.
+        """
         columns = self.columns
         code, words = as_words(plain_column(table, columns.label))
         count = Counter(words[code].tolist())
@@ -197,21 +215,30 @@ class Intake:
         self.labels = tuple(found)
         taken = {columns.label, columns.weights, columns.split_by}
         taken |= set() if columns.include_sensitive else {*columns.sensitive}
-        self.encoder = Features.fit(table, columns.features or [name for name in read if name not in taken])
+        n = table.num_rows
+        drawn = Drawn(n) if whole else Drawn(n, f"the first {n:,} rows")
+        if sample is not None:
+            table = sample.table
+            drawn = Drawn(sample.n_rows, f"{table.num_rows:,} rows drawn from all")
+        self.encoder = Features.fit(table, columns.features or [name for name in read if name not in taken], drawn)
+        self.settling = table.num_rows, _count(self.encoder.encode(table).changed)
         self._look_for_telltales(table)
+        if columns.weights is not None:
+            self.weight_unit = _unit(as_numbers(plain_column(table, columns.weights))[0])
 
     def _look_for_telltales(self, table: pa.Table) -> None:
         """Refuse features that all but equal the label, and note those that all but equal a group."""
         assert self.encoder is not None
         label = self.columns.label
-        used = {name: plain_column(table, name) for name in self.encoder.columns}
-        roles = {name: column.role for name, column in self.encoder.columns.items()}
-        used = {name: pa.array(as_numbers(column)[0]) if roles[name] == "number" else column
-                for name, column in used.items() if roles[name] != "hashed"}  # fmt: skip
+        used = {}
+        for name, feature in self.encoder.columns.items():
+            if feature.role != "hashed":
+                column = plain_column(table, name)
+                used[name] = pa.array(as_numbers(column)[0]) if feature.role == "number" else column
         code, words = as_words(plain_column(table, label))
-        some = pa.array(np.isin(words, self.labels)[code])
-        target = (words == self.labels[1])[code][np.isin(words, self.labels)[code]]
-        found = telltales.leaks({name: column.filter(some) for name, column in used.items()}, target)
+        labelled = np.isin(words, self.labels)[code]
+        target = (words == self.labels[1])[code][labelled]
+        found = telltales.leaks({name: column.filter(pa.array(labelled)) for name, column in used.items()}, target)
         if found and not self.columns.allow_leakage:
             name, share = max(found.items(), key=lambda one: one[1])
             raise ValueError(
@@ -250,6 +277,7 @@ class Intake:
         key = numbers.astype(np.uint64)
         if columns.weights is not None:
             weight, _ = as_numbers(plain_column(table, columns.weights))
+            weight = weight / self.weight_unit
             bad[f"a weight {columns.weights!r} that is missing, negative or infinite"] = ~(
                 np.isfinite(weight) & (weight >= 0.0)
             )
@@ -259,6 +287,7 @@ class Intake:
         good = self._count_bad(bad, numbers)
         for tally, found in ((self.missing, encoded.missing), (self.unseen, encoded.unseen)):
             tally.update({name: int((rows & good).sum()) for name, rows in found.items()})
+        self.changed.update(_count(encoded.changed))
         self.read += n
         groups, group = _code_groups({name: (code[good], words) for name, (code, words) in sensitive.items()})
         names = Names(self.encoder.names, Levels(np.array(self.labels, dtype=np.str_), "label"), groups)
@@ -283,33 +312,95 @@ class Intake:
     def pack(self) -> dict[str, Any]:
         """Return the counts, ready for JSON."""
         bad = [one for one in self.bad.to_dict() if one["reason"] in self.own]
-        return {"read": self.read, "bad": bad, "missing": dict(self.missing), "unseen": dict(self.unseen)}
+        counted = {name: dict(getattr(self, name)) for name in COUNTERS}
+        return {"read": self.read, "bad": bad} | counted
 
     def add(self, packed: dict[str, Any]) -> None:
         """Add what was counted before, or elsewhere."""
         self.read += packed["read"]
-        self.missing.update(packed["missing"])
-        self.unseen.update(packed["unseen"])
+        for name in COUNTERS:
+            getattr(self, name).update(packed[name])
         for one in packed["bad"]:
             self.own.add(one["reason"])
             self.bad.add(one["reason"], one["count"], one["first"])
 
+    @property
+    def feature_places(self) -> list[IntArray]:
+        """Positions of the features of each column."""
+        assert self.encoder is not None
+        sizes = [int(kept.sum()) for kept in self.encoder.kept.values()]
+        return [part for part in np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1]) if len(part)]
 
-def read_all(data: Any, columns: Columns, chunk: int = CHUNK) -> tuple[Rows, Intake]:
-    """Read all rows of data into memory; the first chunk settles features and labels."""
+    def late_columns(self) -> list[Diagnostic]:
+        """Check whether rows fit what was settled about the columns."""
+        encoder = self.encoder
+        assert encoder is not None
+        n, settling = self.settling
+        columns = []
+        for name in self.changed:
+            used = encoder.columns.get(name)
+            words = _changed_words(name, None if used is None else used.role, encoder.left_out.get(name, ""))
+            new = 0.0 if used is None else used.new
+            columns.append(late_column.Column(words, settling[name], self.changed[name], new))
+        return late_column.check(columns, n, self.read)
+
+
+def _changed_words(name: str, role: str | None, reason: str) -> str:
+    """Say in words what was settled about a column, and that so many of so many rows do not fit it."""
+    shown = repr(name).replace("{", "{{").replace("}", "}}")
+    if role == "number":
+        return f"{shown} has no value, or one beyond those of the rows that settled its scale, in {{}} of {{}} rows"
+    if role is not None:
+        return f"{shown} has values that the rows which settled its categories do not have, in {{}} of {{}} rows"
+    reason = reason.replace("{", "{{").replace("}", "}}")
+    return f"{shown} was left out ({reason}), but {{}} of {{}} rows contradict that"
+
+
+def _unit(weight: NDArray[np.float64]) -> float:
+    """Return 1, or a power of 2 by which to divide weights so large or small that their squares would be lost.
+
+    >>> _unit(np.array([0.5, 3.0])), _unit(np.array([1e300])) == 2.0**996
+    (1.0, True)
+    """
+    known = weight[np.isfinite(weight) & (weight > 0.0)]
+    exponent = int(np.frexp(known.max(initial=0.0))[1]) if len(known) else 0
+    return float(2.0 ** (exponent - 1)) if abs(exponent) > FAR else 1.0
+
+
+def _count(rows: dict[str, NDArray[np.bool_]]) -> Counter[str]:
+    """Number of rows, by column."""
+    return Counter({name: int(some.sum()) for name, some in rows.items()})
+
+
+def settled_tables(
+    source: DataSource, intake: Intake, read: Sequence[str], chunk: int
+) -> Iterator[tuple[pa.Table, bool]]:  # fmt: skip
+    """Yield tables, each with whether it is the last, after the first has settled the intake."""
+    for number, (table, is_last) in enumerate(_with_last(source.tables(chunk, read))):
+        if number == 0:
+            intake.settle(table, read, None if is_last else source.sample(chunk, read), is_last)
+        yield table, is_last
+
+
+def _with_last(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
+    """Yield tables, each with whether it is the last."""
+    before = None
+    for table in tables:
+        if before is not None:
+            yield before, False
+        before = table
+    if before is not None:
+        yield before, True
+
+
+def read_all(data: Any, columns: Columns, chunk: int = CHUNK) -> tuple[Rows, Intake, pa.Table]:
+    """Read all rows of data into memory, with columns settled as in an audit; also as the table that they were."""
     bad = BadRows(columns.max_bad_rows)
     source = columns.open(data, bad)
     read = columns.to_read(source.schema)
     intake = Intake(columns, bad, source.place)
-    parts: list[Rows] = []
-    for table in source.tables(chunk, read):
-        if intake.encoder is None:
-            intake.settle(table, read)
-        parts.append(intake.rows(table))
-    rows = parts[0]
-    for part in parts[1:]:
-        rows = rows.followed_by(part)
-    return rows, intake
+    tables = [table for table, _ in settled_tables(source, intake, read, chunk)]
+    return reduce(Rows.followed_by, map(intake.rows, tables)), intake, pa.concat_tables(tables)
 
 
 def _code_groups(sensitive: dict[str, tuple[NDArray[np.intp], NDArray[Any]]]) -> tuple[Groups, IntArray]:
@@ -340,10 +431,8 @@ def _can_serve(kind: pa.DataType, what: str) -> bool:
 
 def in_order(word: str) -> tuple[bool, float, str]:
     """Sort numbers by size, and words after them."""
-    try:
-        number = float(word)
-    except ValueError:
-        number = np.nan
+    number = to_number(word)
+    number = np.nan if number is None else number
     return (True, 0.0, word) if np.isnan(number) else (False, number, word)
 
 

@@ -18,12 +18,14 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import narwhals as nw
+import numpy as np
 import pyarrow as pa
 
 from surefair.names import one_of
@@ -47,6 +49,14 @@ from surefair.tables.files import (
     read_parquet,
     row_group_sizes,
 )
+from surefair.tables.split import SETTLING, sides
+
+
+class Sample(NamedTuple):
+    """Rows drawn over the whole data."""
+
+    table: pa.Table
+    n_rows: int  # of the whole data
 
 
 class DataSource:
@@ -138,6 +148,49 @@ class DataSource:
         """Yield rows in batches of any size."""
         raise NotImplementedError
 
+    def sample(self, size: int, columns: Sequence[str]) -> Sample | None:
+        """Read all rows once more, and return so many of them, drawn at random over the whole data, in order.
+
+        Which rows are drawn follows from their number alone, so it does not depend on the form of the data. None if the
+        data can be read only once.
+
+        Parameters
+        ----------
+        size : int
+        columns : sequence of str
+
+        Examples
+        --------
+        >>> source = open_source(pa.table({"x": range(10_000)}), bad=BadRows(limit=0))
+        >>> source.sample(3, ["x"]).table["x"].to_pylist()
+        [298, 5702, 9964]
+        """
+        with self._again() as again:
+            return None if again is None else _draw(again.tables(BATCH_ROWS, columns), size)
+
+    @contextmanager
+    def _again(self) -> Iterator[DataSource | None]:
+        """Give a source that reads the same rows and counts no bad ones, or None."""
+        yield self
+
+
+def _draw(tables: Iterator[pa.Table], size: int) -> Sample:
+    """Draw so many rows; memory holds a few tables."""
+    before = 0
+    kept: pa.Table | None = None
+    place = np.empty(0)
+    for table in tables:
+        numbers = np.arange(before, before + table.num_rows, dtype=np.uint64)
+        before += table.num_rows
+        kept = table if kept is None else pa.concat_tables([kept, table])
+        place = np.concatenate([place, sides(numbers, 0, SETTLING)])
+        if len(place) > size:
+            chosen = np.sort(np.argpartition(place, size - 1)[:size])
+            kept = kept.take(pa.array(chosen))
+            place = place[chosen]
+    assert kept is not None
+    return Sample(kept.combine_chunks(), before)
+
 
 def open_source(
     data: Any, *, names: Sequence[str] | None = None, delimiter: str = ",", encoding: str = "utf-8", bad: BadRows
@@ -169,6 +222,8 @@ def open_source(
     """
     dialect = Dialect(names, delimiter, encoding)
     if isinstance(data, str) and data == "-":
+        if sys.stdin is None or getattr(sys.stdin, "closed", False):
+            raise ValueError("Standard input is closed. Pass the data to it, or name a file.")
         data = sys.stdin.buffer
     if hasattr(data, "read"):
         return _Stream(data, dialect, bad)
@@ -226,6 +281,8 @@ class _Stream(DataSource):
 
     def __init__(self, file: Any, dialect: Dialect, bad: BadRows) -> None:
         self._hashed = _HashedBytes(file)
+        self._dialect = dialect
+        self._start = file.tell() if _can_seek(file) else None
         self._bad = bad
         self._text: DelimitedText | None = DelimitedText("standard input", self._hashed, dialect)
         super().__init__("standard input", "csv", self._text.schema, None if self._text.has_rows else 0)
@@ -239,6 +296,19 @@ class _Stream(DataSource):
             raise ValueError(f"{self.name} can be read only once. Save it to a file to read it again.")
         self._text = None
         yield from text.batches(columns, self._bad)
+
+    @contextmanager
+    def _again(self) -> Iterator[DataSource | None]:
+        if self._start is None:
+            yield None
+            return
+        file = self._hashed.file
+        here = file.tell()
+        file.seek(self._start)
+        try:
+            yield _Stream(file, self._dialect, _uncounted())
+        finally:
+            file.seek(here)
 
 
 class _Files(DataSource):
@@ -338,6 +408,12 @@ class _DelimitedFiles(_Files):
         return min(1.0, self._n_read / self.n_bytes) if self.n_bytes else None
 
     @contextmanager
+    def _again(self) -> Iterator[DataSource | None]:
+        again = copy(self)
+        again._bad = _uncounted()
+        yield again
+
+    @contextmanager
     def _opened(self, path: Path) -> Iterator[tuple[DelimitedText, IO[bytes]]]:
         """Open a file; give its text, past the header, and the stored bytes."""
         is_tsv = ".tsv" in path.name.lower() and self._dialect.delimiter == ","
@@ -365,16 +441,29 @@ class _DelimitedFiles(_Files):
         self._n_read = before + path.stat().st_size
 
 
+def _uncounted() -> BadRows:
+    """Return a counter for rows that are counted elsewhere."""
+    return BadRows(limit=sys.maxsize)
+
+
+def _can_seek(file: Any) -> bool:
+    """Whether a file object can go back to where it is now."""
+    try:
+        return bool(file.seekable()) and file.tell() >= 0
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
 class _HashedBytes(io.RawIOBase):
     """Count and hash the bytes that are read from a file, or that Arrow writes here."""
 
     def __init__(self, file: Any = None) -> None:
-        self._file = file
+        self.file = file
         self._size = 0
         self._digest = hashlib.sha256()
 
     def read(self, n: int = -1) -> bytes:
-        chunk: bytes = self._file.read(n)
+        chunk: bytes = self.file.read(n)
         if isinstance(chunk, str):
             raise ValueError("The file object returns text, but bytes are needed. Open the file with mode 'rb'.")
         self.write(chunk)

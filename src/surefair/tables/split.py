@@ -15,12 +15,13 @@ from surefair.rows import FloatArray, Rows
 from surefair.rows.philox import MASK, philox
 
 SPLIT = 2  # purpose of these random numbers; training and evaluation draw others from the same seed
+SETTLING = 3  # the same for the rows on which columns are settled
 HELD_OUT = 0.25  # share of the rows, as long as they are not too many to keep
 MOST_ROWS = 100_000  # held out
 MOST_BYTES = 2**27  # held out
 
 
-def sides(keys: NDArray[np.uint64], seed: int) -> FloatArray:
+def sides(keys: NDArray[np.uint64], seed: int, purpose: int = SPLIT) -> FloatArray:
     """Return a number in [0, 1) for each key, as if drawn at random.
 
     Examples
@@ -29,7 +30,7 @@ def sides(keys: NDArray[np.uint64], seed: int) -> FloatArray:
     array([0.864, 0.729, 0.516])
     """
     zero = np.zeros_like(keys)
-    counter = np.stack([keys & MASK, keys >> np.uint64(32), zero, zero + np.uint64(SPLIT)], axis=-1)
+    counter = np.stack([keys & MASK, keys >> np.uint64(32), zero, zero + np.uint64(purpose)], axis=-1)
     words = philox(counter, seed % 2**64)
     return np.asarray((words[:, 0] << np.uint64(21) ^ words[:, 1] >> np.uint64(11)) * 2.0**-53)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from surefair.rows import FloatArray
-from surefair.tables.encoder import as_numbers, as_words, is_number
+from surefair.tables.values import as_numbers, as_words, is_number
 
 SAME = 0.98  # share of pairs of rows, one of each kind, that a column orders rightly, from which on it gives them away
 SAME_ORDER = 0.9999  # the same for a label and a number with many values, which may be a very good feature
@@ -21,7 +21,8 @@ LEAST = 25  # rows of either kind
 def separation(column: pa.Array, target: NDArray[np.bool_]) -> float:
     """Share of pairs of rows, one with the target and one without, that a column alone orders rightly: its AUC.
 
-    Numbers order rows by their size, from below or above, and words by how often they come with the target.
+    Numbers order rows by their size, from below or above, and words by how often they come with the target
+    in other rows: a word that no other row has gives nothing away.
 
     Examples
     --------
@@ -36,17 +37,18 @@ def separation(column: pa.Array, target: NDArray[np.bool_]) -> float:
     if is_number(column.type):
         values, _ = as_numbers(column)
         missing = np.isnan(values)
-        return max(_area(np.where(missing, fill, values), target) for fill in (-np.inf, np.inf))
+        areas = [_area(np.where(missing, fill, values), target) for fill in (-np.inf, np.inf)]
+        return max(*areas, *(1.0 - area for area in areas))
     code, _ = as_words(column)
-    share = np.bincount(code, weights=target) / np.bincount(code)
-    return _area(share[code], target)
+    others = np.bincount(code)[code] - 1
+    with_target = np.bincount(code, weights=target)[code] - target
+    return _area(np.where(others > 0, with_target / np.maximum(others, 1), target.mean()), target)
 
 
 def _area(score: FloatArray, target: NDArray[np.bool_]) -> float:
     n = int(target.sum())
     rank = rankdata(score)[target].sum()
-    area = (rank - n * (n + 1) / 2) / (n * (len(target) - n))
-    return float(max(area, 1.0 - area))
+    return float((rank - n * (n + 1) / 2) / (n * (len(target) - n)))
 
 
 def leaks(columns: dict[str, pa.Array], target: NDArray[np.bool_]) -> dict[str, float]:

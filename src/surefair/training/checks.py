@@ -5,8 +5,13 @@ This file gathers the numbers; the files in ``diagnostics`` say what the numbers
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linprog
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc
 
 from surefair.criteria import FEW, Form, Members, Slabs
@@ -17,6 +22,7 @@ from surefair.diagnostics import (
     ineffective_constraint,
     late_group,
     rare_column,
+    repeated_rows,
     separable_data,
     small_constraint_set,
     small_group,
@@ -28,6 +34,7 @@ from surefair.diagnostics.time_dependence import Runs
 from surefair.learners.stochastic_newton import Learnt
 from surefair.losses import LOSSES
 from surefair.rows import Census, FloatArray, Groups, IntArray, is_sparse
+from surefair.rows.sketch import Sketch, count_pairs, hash_rows
 from surefair.training.coordinates import enough_rows
 from surefair.training.fit import Begun, Fit
 
@@ -82,13 +89,34 @@ def check_groups(fit: Fit) -> list[Diagnostic]:
     rates = [f" ({rate.words})" if len(c.rates) > 1 else "" for rate in c.rates]
     words = [f"{group}{rate}" for rate in rates for group in groups.words]
     found = small_group.check(dict(zip(words, seen.astype(int).tolist(), strict=True)), FEW)
-    off = c.pairs[fit.state.followed[:, 0] == 0.0]
-    enough = (seen >= FEW)[off].all(axis=1)
+    left = (fit.state.followed[:, 0] == 0.0) & (seen >= FEW)[c.pairs].all(axis=1)
     pairs = [
         f"{groups.words[one % c.n_groups]} and {groups.words[two % c.n_groups]}{rates[one // c.n_groups]}"
-        for one, two in off[enough].tolist()
+        for one, two in c.pairs[left & _matters(fit, left)].tolist()
     ]
     return found + chance_constraint.check_pairs(pairs)
+
+
+def _matters(fit: Fit, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether it matters that a pair of groups is left unconstrained, (J,).
+
+    It does if no pair of the same rate and column is constrained, or if no chain of constrained pairs connects the two
+    groups and their gap is clearly beyond the tolerance.
+    """
+    learner: Any = fit.learner
+    c = learner.form.comparisons
+    column = np.repeat(np.arange(len(c.sizes)), c.sizes)
+    one, two = c.pairs.T
+    block = (one // c.n_groups) * len(c.sizes) + column[one % c.n_groups]
+    on = fit.state.followed[:, 0] > 0.0
+    alone = ~np.isin(block, block[on])
+    graph = csr_array((np.ones(on.sum()), (one[on], two[on])), shape=(c.n_rates, c.n_rates))
+    _, part = connected_components(graph, directed=False)
+    apart = left & (part[one] != part[two])
+    if not (apart & ~alone).any() or fit.problem.n_replicates < 2:
+        return np.asarray(alone)
+    gap = np.abs(learner.pushes(fit.state)[1])
+    return np.asarray(alone | (apart & (gap[:, 0] > fit.problem.tolerance + 2.0 * gap[:, 1:].std(axis=1, ddof=1))))
 
 
 def _check_separable(fit: Fit, enough: bool) -> list[Diagnostic]:
@@ -116,6 +144,15 @@ def check_order(runs: Runs, census: Census | None) -> list[Diagnostic]:
     """Check whether the rows of a stream seem to come in random order."""
     rows: tuple[IntArray, ...] = () if census is None else census.rows
     return time_dependence.check(runs, rows, [] if census is None else [*census.groups.levels])
+
+
+def check_repeats(seen: Sketch, fit: Fit) -> list[Diagnostic]:
+    """Check whether rows of a stream repeat more often than those that the fit began with."""
+    first = fit.first
+    if fit.exact or seen.n <= first.n:
+        return []
+    pairs = count_pairs(hash_rows(first.X, first.y))
+    return repeated_rows.check(seen.pairs, seen.repeated, seen.n, pairs, first.n)
 
 
 def new_groups(groups: Groups, before: Groups | None, where: str) -> str:

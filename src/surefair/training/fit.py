@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from surefair.learners.schedules import PolynomialDecay, automatic
 from surefair.learners.stochastic_newton import Learnt, NewtonState
 from surefair.rows import FloatArray, Groups, Names, Rows, is_sparse, pack_array, unpack_array
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
+from surefair.storage.checks import Shape, array_of, value_of
 from surefair.training import solver
 from surefair.training.constraints import constrain
 from surefair.training.coordinates import (
@@ -41,7 +42,9 @@ CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a tim
 MOST_DENSE = 1000  # features up to which sparse rows are made dense, some at a time
 COPIES = 6  # of the rows that an exact solution holds at a time
 SPARSE_CHUNK = 2**16  # sparse rows that are learnt from at a time
+MOST_WEIGHT = float(np.finfo(np.float64).max)  # of all rows together
 MOST_BYTES = 4 * 2**30  # of the coefficients of sparse rows under a constraint, and their sums
+MOST_EXACT = 8 * 2**30  # bytes of an exact solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,29 +291,61 @@ class Fit:
         return meta, arrays | {"W": self.W, "start": self.learner.settings.start}
 
     @classmethod
-    def unpack(cls, meta: dict[str, Any], arrays: Arrays, names: Names) -> Fit:
-        """Rebuild a fit from what ``pack`` returned; the rows that it began with have these names."""
-        form_class: Any = next(form for form, _ in LEARNERS if form.__name__ == meta["form"])
+    def unpack(cls, meta: dict[str, Any], arrays: Arrays, names: Names, n_features: int) -> Fit:
+        """Rebuild a fit from what ``pack`` returned; the rows that it began with have these names.
+
+        Parts that do not fit together are refused, before anything is computed with them.
+        """
+        form_class: Any = next((form for form, _ in LEARNERS if form.__name__ == meta["form"]), None)
+        if form_class is None:
+            raise ValueError(f"There is no form of constraint {meta['form']!r:.60}.")
         problem = Problem.unpack(meta["problem"])
-        rows = Rows.unpack(select_prefix("first", arrays, "_"), names)
+        sparse = value_of(meta, "sparse", bool)
+        exact = value_of(meta, "exact", bool)
+        more: dict[str, Any] = {"weight": float(value_of(meta, "weight", (int, float), low=0.0, high=MOST_WEIGHT))}
+        more |= {"shards": value_of(meta, "shards", int, low=1), "exact": exact}
+        rows = Rows.unpack(select_prefix("first", arrays, "_"), names, 0 if exact else n_features)
+        if problem.criterion is not None and names.groups is not None:
+            names.groups.check_few()
+        if not rows.n or is_sparse(rows.X) != sparse:
+            raise ValueError("A fit begins with rows, which are sparse where its learner takes sparse rows.")
+        D = n_features + int(problem.fit_intercept)
+        start = array_of(arrays, "start", "float64", (D,))
+        W = array_of(arrays, "W", "float64", (D,) * min(arrays["W"].ndim, 2))
+        n_columns = 1 + problem.n_replicates
+        k = int(array_of(arrays, "state_k", "int64", (), low=0, high=2**62))
         if form_class is Learnt:
             task = task_of(problem, rows)
-            sparse = meta["sparse"]
+            array_of(arrays, "push", "float64", (len(task.comparisons.pairs),))
+            array_of(arrays, "ridge", "float64", (D,))
+            if (W.ndim == 1) != sparse or not problem.learns:
+                raise ValueError("The coordinates are not those of such a fit.")
             learner: Any = (
-                sparse_learner(task, rows, arrays["W"], problem.multipliers)
+                sparse_learner(task, rows, W, problem.multipliers)
                 if sparse
-                else rebuild(task, problem, rows, arrays, meta["exact"])
+                else rebuild(task, problem, rows, arrays, exact)
             )
-            fit = cls(problem, rows, arrays["W"], learner, None, sparse)
-            state = _unpack_tuple("state", PrimalDualState if sparse else NewtonState, arrays)
-            fit = replace(fit, state=state._replace(k=int(state.k)), weight=meta["weight"], shards=meta["shards"])
-            return replace(fit, exact=meta["exact"])
-        fit = assemble(
-            problem, rows, arrays["W"], _unpack_tuple("form", form_class, arrays), arrays["start"],
-            PolynomialDecay(**meta["schedule"]),
-        )  # fmt: skip
-        state = _unpack_tuple("state", type(fit.state), arrays)
-        return replace(fit, state=state._replace(k=int(state.k)), weight=meta["weight"], shards=meta["shards"])
+            fit = cls(problem, rows, W, learner, None, sparse, **more)
+            kind = PrimalDualState if sparse else NewtonState
+            state = _unpack_state(kind, arrays, learner.shapes(n_columns, arrays))
+            learner.check(state._replace(k=k))
+            return replace(fit, state=state._replace(k=k))
+        schedule = PolynomialDecay(**value_of(meta, "schedule", dict))
+        known = constrain(problem.criterion, rows, change_coordinates(with_ones(rows.X, problem.fit_intercept), W))
+        if type(known) is not form_class:
+            raise ValueError(f"The form of the constraint must be {type(known).__name__}; received {meta['form']}.")
+        form = form_class(*(
+            unpack_array(f"form_{name}", arrays, np.shape(one)) for name, one in known._asdict().items()
+        ))  # fmt: skip
+        if any(name.startswith("state_") and array.ndim and array.shape[1] not in (1, n_columns)
+               for name, array in arrays.items()):  # fmt: skip
+            raise ValueError(f"The state must have {n_columns} columns.")
+        fit = replace(assemble(problem, rows, W, form, start, schedule), **more)
+        shapes = {name: np.shape(array) for name, array in fit.state._asdict().items()}
+        if "waiting" in shapes:
+            waiting = len(arrays["state_waiting"])
+            shapes |= {"waiting": (waiting, 1, D), "gains": (2 * waiting, n_columns)}
+        return replace(fit, state=_unpack_state(type(fit.state), arrays, shapes)._replace(k=k))
 
 
 Learn = Callable[..., Fit]
@@ -363,7 +398,7 @@ def begin_learnt(
     if len(np.unique(some)) < 2:
         raise ValueError(
             f"The first {rows.n} rows that have any weight show {len(np.unique(some))} of the two labels, and a fit "
-            "begins with both classes. Shuffle the rows."
+            "begins with both classes. Shuffle the rows, or correct sample_weight."
         )
     if problem.criterion is not None and groups is not None:
         groups.check_comparable(", or use criterion=None to train without a constraint")
@@ -373,6 +408,7 @@ def begin_learnt(
         return _begin_sparse(problem, rows), None
     if is_sparse(rows.X):
         rows = replace(rows, X=rows.X.toarray())
+    check_replicates(problem, rows.X.shape[1])
     X = with_ones(rows.X, problem.fit_intercept)
     begun = warm_up(
         task_of(problem, rows), X, rows.y, rows.group, rows.weight, problem.multipliers, 1 + problem.n_replicates,
@@ -401,7 +437,8 @@ def _check_groups_shown(rows: Rows, groups: Groups) -> None:
             which = ", ".join(repr(name) for name in levels.values[shown].tolist()) or "none"
             raise ValueError(
                 f"The first {rows.n} rows, which training begins with, show {len(shown)} group{of} with any weight "
-                f"({which}), and a constraint compares two or more. Rows must come in random order: shuffle them."
+                f"({which}), and a constraint compares two or more. Rows must come in random order: shuffle them, or "
+                "correct sample_weight if it leaves groups out."
             )
 
 
@@ -475,13 +512,24 @@ def check_wide(problem: Problem, X: Any) -> None:
     )
 
 
+def check_replicates(problem: Problem, n_features: int) -> None:
+    """Refuse so many replicates that their coefficients would need too much memory."""
+    need = 8 * COPIES * (n_features + 1) * (problem.n_replicates + 1)
+    if need > 2 * MOST_BYTES:
+        raise ValueError(
+            f"{problem.n_replicates:,} replicates of {n_features:,} features would need about {need / 2**30:,.1f} GiB, "
+            f"and at most {2 * MOST_BYTES // 2**30} are allowed. Use fewer replicates (n_replicates, --replicates): "
+            "200 are enough for intervals of 95 %."
+        )
+
+
 def check_size(problem: Problem, n_rows: int, n_features: int) -> None:
     """Refuse an exact solution that would need too much memory."""
     need = 8 * n_rows * (COPIES * (n_features + 1) + problem.n_replicates + 1)
-    if need > 2 * MOST_BYTES:
+    if need > MOST_EXACT:
         raise ValueError(
             f"The exact solution on {n_rows:,} rows with {n_features:,} features and {problem.n_replicates} replicates "
-            f"would need about {need / 2**30:.0f} GiB, and at most {2 * MOST_BYTES // 2**30} are allowed. Use "
+            f"would need about {need / 2**30:.0f} GiB, and at most {MOST_EXACT // 2**30} are allowed. Use "
             "solver='one_pass', whose memory does not grow with the rows."
         )
 
@@ -522,6 +570,7 @@ def _pack_tuple(name: str, fields: Any) -> Arrays:
     return arrays
 
 
-def _unpack_tuple(name: str, kind: Any, arrays: Arrays) -> Any:
-    """Rebuild a NamedTuple from its arrays."""
-    return kind(*(unpack_array(f"{name}_{field}", arrays) for field in kind._fields))
+def _unpack_state(kind: Any, arrays: Arrays, shapes: Mapping[str, Shape]) -> Any:
+    """Rebuild the state of a learner from its arrays, which must have these shapes."""
+    found = {name: array_of(arrays, f"state_{name}", "float64", shapes[name]) for name in kind._fields[1:]}
+    return kind(0, **found)

@@ -12,7 +12,7 @@ A model is frozen: taking rows returns a new one, so an error leaves nothing hal
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,9 @@ import numpy as np
 from surefair.diagnostics import Diagnostic
 from surefair.diagnostics.time_dependence import Runs
 from surefair.rows import Census, FloatArray, Groups, Levels, Names, Rows
+from surefair.rows.sketch import Sketch, hash_rows
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
+from surefair.storage.checks import array_of, value_of
 from surefair.training.checks import (
     check_constraint_set,
     check_divergence,
@@ -29,6 +31,7 @@ from surefair.training.checks import (
     check_groups,
     check_late_groups,
     check_order,
+    check_repeats,
 )
 from surefair.training.fit import (
     MOST_DENSE,
@@ -70,6 +73,8 @@ class Model:
         What has been learnt; None while rows are waiting.
     found : tuple of Diagnostic
         What is known about the first rows.
+    seen : Sketch
+        How often rows of the stream repeat.
     """
 
     problem: Problem
@@ -81,6 +86,7 @@ class Model:
     waiting: Rows | None = None
     fit: Fit | None = None
     found: tuple[Diagnostic, ...] = ()
+    seen: Sketch = field(default_factory=Sketch.empty)
 
     @classmethod
     def of(cls, problem: Problem, names: Names, n_features: int) -> Model:
@@ -170,7 +176,8 @@ class Model:
         late: list[Diagnostic] = []
         if self.problem.criterion is not None and self.groups is not None and constrained is not None:
             late = check_late_groups(self.groups, constrained)
-        return (*self.found, *late, *check_groups(self.fit), *check_divergence(self.fit))
+        repeats = check_repeats(self.seen, self.fit)
+        return (*self.found, *late, *check_groups(self.fit), *check_divergence(self.fit), *repeats)
 
     def order_diagnostics(self) -> list[Diagnostic]:
         """Check whether the rows of the stream seem to come in random order."""
@@ -204,15 +211,12 @@ class Model:
             if learnt and self.problem.is_exact(rows.n, rows.X.shape[1]):
                 check_size(self.problem, *rows.X.shape)
                 exact = replace(model, problem=self.problem.for_exact)
-                return replace(exact.begin(rows, False, n_threads, near).sealed(), problem=self.problem)
+                solved = exact.begin(rows, False, n_threads, near)
+                return replace(solved, problem=self.problem, fit=solved.trained.sealed())
             n_first = self.n_first if learnt else min(self.n_first, rows.n // 5)
             first, rows = rows.part(slice(0, n_first)), rows.part(slice(n_first, None))
         model = model.begin(first, constraint_set is not None, n_threads)
         return replace(model, fit=learn(model.trained, rows, n_threads, last=True))
-
-    def sealed(self) -> Model:
-        """Return the model as an exact solution on all rows, without the rows."""
-        return replace(self, fit=self.trained.sealed())
 
     def begin_with(self, rows: Rows) -> Model:
         """Begin with these rows, however few they are; a constraint set is not trained on, so it is not counted."""
@@ -276,7 +280,8 @@ class Model:
                 census = census.among(groups)
             rows = rows.among(groups)
             census = census.count(rows.group)
-        return replace(self, census=census, runs=runs.after(rows.truth, rows.group))
+        seen = self.seen.after(hash_rows(rows.X, rows.y))
+        return replace(self, census=census, runs=runs.after(rows.truth, rows.group), seen=seen)
 
     def _begin_stream(self, first: Rows) -> Model:
         """Begin with the first rows of a stream, and with the groups that they show."""
@@ -332,11 +337,13 @@ class Model:
             raise ValueError("Both are the same fit of the same rows, and merging them would count every row twice.")
         census = None if self.census is None or other.census is None else self.census.merge(other.census)
         runs = self.runs.merge(other.runs)
+        seen = self.seen.merge(other.seen)
         if self.fit.is_learnt:  # both counted the warm-up rows
             twice = self.uncounted()._count(self.fit.first)
             runs = runs.without(twice.runs)
+            seen = seen.without(twice.seen)
             census = None if census is None or twice.census is None else census.without(twice.census)
-        return replace(self, fit=self.fit.merge(other.fit), census=census, runs=runs)
+        return replace(self, fit=self.fit.merge(other.fit), census=census, runs=runs, seen=seen)
 
     def _differences(self, other: Model) -> list[str]:
         """Names of what differs between two models that should be of one problem."""
@@ -363,7 +370,8 @@ class Model:
     def uncounted(self) -> Model:
         """Return the model with the same groups, and none of their rows counted."""
         census = None if self.census is None else Census.of(self.census.groups)
-        return replace(self, census=census, runs=Runs.of(0 if census is None else len(census.rows)))
+        runs = Runs.of(0 if census is None else len(census.rows))
+        return replace(self, census=census, runs=runs, seen=Sketch.empty())
 
     # -- Storage ------------------------------------------------------------------------------------------------------
 
@@ -378,7 +386,7 @@ class Model:
             "found": [one.to_dict() for one in self.found],
             "fit": None,
         }
-        arrays = add_prefix("runs", self.runs._asdict(), "_")
+        arrays = add_prefix("runs", self.runs._asdict(), "_") | add_prefix("seen", self.seen.pack(), "_")
         if self.census is not None:
             arrays |= {f"census_{i}": rows for i, rows in enumerate(self.census.rows)}
         if self.waiting is not None:
@@ -390,22 +398,34 @@ class Model:
 
     @classmethod
     def unpack(cls, meta: dict[str, Any], arrays: Arrays) -> Model:
-        """Rebuild a model from what ``pack`` returned."""
-        labels = Levels.from_json(meta["labels"], "label")
+        """Rebuild a model from what ``pack`` returned; parts that do not fit together are refused."""
+        labels = Levels.from_json(meta["labels"], "label").check_two()
         features = None if meta["features"] is None else tuple(meta["features"])
+        n_features = value_of(meta, "n_features", int, low=0)
+        if features is not None and (len(features) != n_features or not all(type(name) is str for name in features)):
+            raise ValueError(f"There must be {n_features} names of features; received {len(features)}.")
         groups = None if meta["groups"] is None else Groups.from_json(meta["groups"])
         names = Names(features, labels, groups)
+        sizes = () if groups is None else groups.sizes
         census = None
         if groups is not None:
-            census = Census(groups, tuple(arrays[f"census_{i}"] for i in range(len(groups.levels))))
-        runs = Runs(**select_prefix("runs", arrays, "_"))
+            rows = (array_of(arrays, f"census_{i}", "int64", (size,), low=0) for i, size in enumerate(sizes))
+            census = Census(groups, tuple(rows))
+        runs = Runs.unpack(select_prefix("runs", arrays, "_"), sizes)
         parts = select_prefix("waiting", arrays, "_")
-        waiting = Rows.unpack(parts, names) if parts else None
+        waiting = Rows.unpack(parts, names, n_features) if parts else None
+        if waiting is not None and meta["fit"] is not None:
+            raise ValueError("A model has rows that wait, or a fit, not both.")
         fit = None
         if meta["fit"] is not None:
             constrained = meta["fit"]["groups"]
             given = names._replace(groups=None if constrained is None else Groups.from_json(constrained))
-            fit = Fit.unpack(meta["fit"], arrays, given)
+            fit = Fit.unpack(meta["fit"], arrays, given, n_features)
         found = tuple(map(Diagnostic.from_dict, meta["found"]))
         problem = Problem.unpack(meta["problem"])
-        return cls(problem, features, meta["n_features"], labels, census, runs, waiting, fit, found)
+        if fit is not None and {*problem.differences(fit.problem)} - {"multiplier"}:
+            raise ValueError("The fit is of another problem than the model.")
+        if groups is not None and fit is not None and fit.first.names.groups is not None:
+            groups.recode(fit.first.names.groups)  # an error if the fit has groups that the model does not know
+        seen = Sketch.unpack(select_prefix("seen", arrays, "_"))
+        return cls(problem, features, n_features, labels, census, runs, waiting, fit, found, seen)

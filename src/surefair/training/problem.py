@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
-from surefair.criteria import CRITERIA, Criterion
+from surefair.criteria import CRITERIA, SURROGATES, Criterion
 from surefair.learners import Settings
-from surefair.learners.multipliers import Multipliers
+from surefair.learners.multipliers import LAWS, SIGNED_LAWS, Multipliers
 from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES, Loss
 from surefair.rows import FloatArray
+from surefair.storage.checks import value_of
 
 SOLVERS = ("auto", "one_pass", "exact")
 MOST_ROWS = 50_000  # that "auto" solves exactly
@@ -80,7 +82,8 @@ class Problem:
     def is_exact(self, n_rows: int, n_features: int) -> bool:
         """Whether so many rows, all there at once, are solved exactly and not in one pass."""
         work = n_rows * (n_features + 1) * (self.n_replicates + 1)
-        return self.solver == "exact" or (self.solver == "auto" and n_rows <= MOST_ROWS and work <= MOST_WORK)
+        quick = n_rows <= MOST_ROWS and work <= MOST_WORK and self.multiplier not in SIGNED_LAWS
+        return self.solver == "exact" or (self.solver == "auto" and quick)
 
     @property
     def multipliers(self) -> Multipliers:
@@ -129,7 +132,8 @@ class Problem:
 
     @classmethod
     def unpack(cls, packed: dict[str, Any]) -> Problem:
-        """Rebuild a problem from what ``pack`` returned."""
+        """Rebuild a problem from what ``pack`` returned; values of other types, or out of range, are refused."""
+        _check_packed(packed)
         step_size = packed["step_size"]
         looked_up = {
             "criterion": None if packed["criterion"] is None else CRITERIA[packed["criterion"]],
@@ -137,3 +141,24 @@ class Problem:
             "step_size": None if step_size is None else PolynomialDecay(**step_size),
         }
         return cls(**packed | looked_up)
+
+
+def _check_packed(packed: dict[str, Any]) -> None:
+    """Refuse values that no problem can have."""
+    most = float(np.finfo(np.float64).max)
+    names = {"criterion": [None, *CRITERIA], "loss": LOSSES, "surrogate": SURROGATES, "solver": SOLVERS}
+    names |= {"multiplier": ["auto", *LAWS], "dtype": ["float64", "float32"]}
+    for name, known in names.items():
+        if value_of(packed, name, (str, NoneType)) not in known:
+            raise ValueError(f"{name!r} must be one of {', '.join(map(str, known))}; received {packed[name]!r:.60}.")
+    for name in ("tolerance", "alpha"):
+        value_of(packed, name, (int, float), low=0.0, high=most)
+    for name in ("penalty", "sharpness"):
+        value_of(packed, name, (int, float, NoneType), low=0.0, high=most)
+    for name in ("fit_intercept", "intersections"):
+        value_of(packed, name, bool)
+    for name, high in (("n_replicates", 2**31), ("n_warmup", 2**62), ("seed", 2**64 - 1)):
+        value_of(packed, name, int, low=0, high=high)
+    schedule = value_of(packed, "step_size", (dict, NoneType)) or {}
+    for name in schedule:
+        value_of(schedule, name, (int, float), low=-most, high=most)

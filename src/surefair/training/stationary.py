@@ -284,11 +284,18 @@ class Conditions:
         if len(self.comparisons.pairs) == 0:
             return self.free(None if near is None else near.theta)
         if near is not None and near.reached:
-            level = _levels(0.0, tolerance, penalty)[-1]
-            theta, push, reached = self._newton(near.theta, near.push, level, RESIDUAL)
-            if reached:
-                return Stationary(theta, push, self._objective(theta, level), True)
+            found = self.beside(near, tolerance, penalty)
+            if found.reached:
+                return found
         return self._ends(tolerance, penalty, whole=False)[0]
+
+    def beside(self, near: Stationary, tolerance: float, penalty: float, enough: float = RESIDUAL) -> Stationary:
+        """Find the optimum beside a point that is near, without a look at others."""
+        if len(self.comparisons.pairs) == 0:
+            return self.free(near.theta)
+        level = _levels(0.0, tolerance, penalty)[-1]
+        theta, push, reached = self._newton(near.theta, near.push, level, enough)
+        return Stationary(theta, push, self._objective(theta, level), reached)
 
     def part(self, rows: Any) -> Conditions:
         """Conditions on some of the rows."""

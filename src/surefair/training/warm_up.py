@@ -29,6 +29,8 @@ from surefair.training.stationary import Conditions, Stationary
 WIDTH = 0.75
 """Width of the slope of a decision, relative to the spread of the scores, unless ``sharpness`` says otherwise."""
 
+ENOUGH = 1e-6  # residual of a replicate, small compared with its distance from the fit
+ROUNDING = 1e-12  # deviation from its mean, relative to its size, up to which a column is constant
 MANY, SOME = 8_000, 4_000  # from so many rows on, the problem is first solved on about this many of them
 
 
@@ -43,6 +45,20 @@ class Task(NamedTuple):
     penalty: float = 0.0  # 0 for a constraint
     fit_intercept: bool = True  # whether the last column is all ones
     dtype: str = "float64"
+
+    def settings(self, start: FloatArray, schedule: PolynomialDecay, multipliers: Multipliers) -> Settings:
+        """Return the settings of a learner that begins at ``start``."""
+        return Settings(
+            loss=self.loss,
+            alpha=self.alpha,
+            tolerance=self.tolerance,
+            penalty=self.penalty,
+            sharpness=None,
+            schedule=schedule,
+            multipliers=multipliers,
+            start=start,
+            robust=True,
+        )
 
     def conditions(
         self, W: FloatArray, ridge: FloatArray, moved: FloatArray, y: FloatArray, group: IntArray, weight: FloatArray
@@ -65,13 +81,28 @@ class Task(NamedTuple):
 def coordinates(X: FloatArray, weight: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
     """Coordinates W in which rows have the identity as second moment and the ridge is diagonal; and that ridge.
 
-    Directions in which the rows hardly vary, by less than one row's worth, are not stretched further.
+    With an intercept, columns are centred first, so that a column may lie far from 0. Directions in which the rows
+    hardly vary, by less than one row's worth, are not stretched further.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([1e6 + rng.normal(size=(1000, 2)), np.ones(1000)])
+    >>> W, _ = coordinates(X, np.ones(1000), fit_intercept=True)
+    >>> bool(np.allclose((X @ W).T @ (X @ W) / 1000, np.eye(3)))
+    True
     """
     n, D = X.shape
-    largest = np.abs(X).max(axis=0, initial=0.0)
-    largest[largest == 0.0] = 1.0
-    unit = X / largest
     share = weight / weight.sum()
+    centred = np.eye(D)
+    if fit_intercept:
+        centred[-1, :-1] = -(share @ X[:, :-1])
+    moved = X @ centred
+    largest = np.abs(moved).max(axis=0, initial=0.0)
+    constant = largest <= ROUNDING * np.abs(X).max(axis=0, initial=0.0)
+    moved[:, constant] = 0.0
+    largest[constant] = 1.0
+    unit = moved / largest
     scale = np.sqrt(share @ unit**2)
     scale[scale == 0.0] = 1.0
     scaled = unit / scale
@@ -81,7 +112,7 @@ def coordinates(X: FloatArray, weight: FloatArray, fit_intercept: bool) -> tuple
     penalised = np.ones(D)
     penalised[D - int(fit_intercept) :] = 0.0
     ridge, basis = eigh(np.diag(penalised / scale**2), second)
-    return basis / scale[:, None], np.maximum(ridge, 0.0)
+    return centred @ (basis / scale[:, None]), np.maximum(ridge, 0.0)
 
 
 class WarmedUp(NamedTuple):
@@ -131,7 +162,7 @@ def _settled(
     for column in which.tolist():
         own = replace(conditions, weight=V[:, column] / V[:, column].mean())
         with np.errstate(over="ignore", invalid="ignore"):  # a column that runs away stays where it was
-            found = task.solve(own, near=fit._replace(reached=True))
+            found = own.beside(fit, task.tolerance, task.penalty * task.loss.penalty_factor, ENOUGH)
         state = learner.moved(state, column, V[:, column], found.theta, found.push) if found.reached else state
     return state
 
@@ -163,17 +194,7 @@ def _learner(
     task: Task, start: FloatArray, push: FloatArray, ridge: FloatArray, moved: FloatArray, y: FloatArray,
     group: IntArray, weight: FloatArray, multipliers: Multipliers,
 ) -> StochasticNewton:  # fmt: skip
-    settings = Settings(
-        loss=task.loss,
-        alpha=task.alpha,
-        tolerance=task.tolerance,
-        penalty=task.penalty,
-        sharpness=None,
-        schedule=PolynomialDecay(1.0, 1.0),
-        multipliers=multipliers,
-        start=start,
-        robust=True,
-    )
+    settings = task.settings(start, PolynomialDecay(1.0, 1.0), multipliers)
     first = Beginning(
         moved, y, weight / (weight.mean() if len(weight) else 1.0), group[:, : len(task.comparisons.sizes)]
     )

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from surefair.learners import Settings
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.primal_dual import PrimalDual
 from surefair.learners.schedules import automatic
@@ -49,17 +48,7 @@ def scaling(X: Any, weight: FloatArray) -> FloatArray:
 def sparse_learner(task: Task, rows: Rows, W: FloatArray, multipliers: Multipliers) -> PrimalDual:
     """Return the learner that begins with sparse warm-up rows, in the coordinates W."""
     c = task.comparisons
-    settings = Settings(
-        loss=task.loss,
-        alpha=task.alpha,
-        tolerance=task.tolerance,
-        penalty=task.penalty,
-        sharpness=None,
-        schedule=automatic(float(task.loss.curvature(0.0, 1.0))),
-        multipliers=multipliers,
-        start=np.zeros(len(W)),
-        robust=True,
-    )
+    settings = task.settings(np.zeros(len(W)), automatic(float(task.loss.curvature(0.0, 1.0))), multipliers)
     moved = change_coordinates(with_ones(rows.X, task.fit_intercept), W)
     first = Beginning(moved, rows.y, rows.weight / rows.weight.mean(), rows.group[:, : len(c.sizes)])
     return PrimalDual(settings, Learnt(c, task.width, np.full(len(W), task.alpha), np.zeros(len(c.pairs)), first))

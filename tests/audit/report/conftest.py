@@ -87,7 +87,7 @@ def _model(shape: str, name: str, margin: float | None, path: list[dict[str, Any
         intervals += [_interval(found, source) for source in SOURCES]
         if margin is not None and metric in metrics:
             needed = {"training": 5.0, "evaluation": None, "times": 1.5}
-            verdicts.append({"metric": metric, "verdict": found.verdict(margin), "rows_needed": needed})
+            verdicts.append({"metric": metric, "verdict": found.verdict(margin), "reason": "", "rows_needed": needed})
     path += _looks(shape, name, intervals[0])
     many = {"hostile": list(HOSTILE), "many coefficients": [f"feature {k}" for k in range(120)]}
     coefficients = [

@@ -1,0 +1,1 @@
+"""Choosing between models by how unfair they are."""

@@ -1,0 +1,74 @@
+"""Words and numbers of a column, whatever its Arrow type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from surefair.rows import FloatArray
+
+BoolArray = NDArray[np.bool_]
+
+MISSING = "(missing)"
+"""The word that stands for missing values."""
+
+
+def plain_column(table: pa.Table, name: str) -> pa.Array:
+    """Return a column of a table as one array; text of any type, also in a dictionary, becomes plain strings."""
+    column = table.column(name).combine_chunks()
+    column = column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string()) if is_text(column.type) and column.type != pa.string() else column
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers; Booleans count as numbers."""
+    kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean
+    return any(is_one(kind) for is_one in kinds)
+
+
+def as_numbers(column: pa.Array) -> tuple[FloatArray, BoolArray | None]:
+    """Return the numbers of a column, and which rows hold other text, or None if no row does.
+
+    Missing values and other text are NaN.
+    """
+    try:
+        numbers = column.cast(pa.float64(), safe=False)
+    except pa.ArrowInvalid:
+        code, words = as_words(column)
+        known = [to_number(word) for word in words.tolist()]
+        wrong = np.array([number is None for number in known]) & (words != MISSING)
+        return np.array([np.nan if number is None else number for number in known])[code], wrong[code]
+    return np.array(numbers.to_numpy(zero_copy_only=False)), None
+
+
+def to_number(word: str) -> float | None:
+    """Return the number that a word writes, or None."""
+    if "_" in word:  # Python reads 18_25 as a number; people do not
+        return None
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def as_words(column: pa.Array) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return the place of each row's word among the distinct words, and these; missing values share one word."""
+    if pa.types.is_floating(column.type):  # NaN is missing, not a word
+        column = pc.if_else(
+            pc.is_nan(column), pa.scalar(None, column.type), pc.add(column, pa.scalar(0.0, column.type))
+        )
+    column = column if is_text(column.type) else column.cast(pa.string())
+    column = pc.utf8_rtrim(column, characters="\0")  # NumPy does not keep them, so words must not differ in them
+    found = pc.fill_null(column, MISSING).dictionary_encode()
+    return found.indices.to_numpy().astype(np.intp), np.asarray(found.dictionary.to_pylist(), dtype=object)

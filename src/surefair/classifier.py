@@ -30,11 +30,12 @@ from surefair.diagnostics import Diagnostic, issue
 from surefair.inference.checks import coefficient_diagnostics
 from surefair.inference.coefficients import COVARIANCE_METHODS, coefficient_table
 from surefair.inference.cross_fit import METHOD, N_FOLDS, CrossFit
-from surefair.inference.evaluation import check_tally, model_interval
+from surefair.inference.evaluation import anytime_interval, check_tally, model_interval
 from surefair.inference.interval import Interval, Question
 from surefair.inference.limits import BOOTSTRAP_METHODS, METHODS, check_level
 from surefair.inference.metric import get_metric
 from surefair.inference.sources import SOURCES, Tally
+from surefair.inference.stretches import check_anytime
 from surefair.learners.multipliers import LAWS, SIGNED_LAWS
 from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES
@@ -452,11 +453,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         source: str = "total",
         method: str = "percentile",
         sample_weight: Any = None,
+        anytime: bool = False,
     ) -> Interval:
         """Confidence interval for the unfairness, measured on held-out rows.
 
-        The interval is valid for one look. If you look at a stream again and again until an interval excludes a value,
-        you will find one that wrongly does far more often than its level says.
+        The interval is valid for one look, unless ``anytime`` is true. If you look at a stream again and again until an
+        interval excludes a value, you will find one that wrongly does far more often than its level says.
 
         Parameters
         ----------
@@ -476,6 +478,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             is fixed, of replicates mirrored at the fit, which removes the bias of its steps. "cheap" is valid from 2
             replicates on, and wide with few. "paper" is the published version, for reproduction only.
         sample_weight : array-like of shape (n_rows,), optional
+        anytime : bool
+            Whether the interval must hold at all looks together, as often as you ask for it while rows come in. It is
+            wider. For source "evaluation", where the model stays the same and evaluation rows are added in the order
+            in which they come, it is exact; for "training" and "total", where the model trains on, it is an
+            approximation for many rows. The sentence of the interval says which.
 
         Returns
         -------
@@ -484,6 +491,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         question = self._question(metric, source, method, confidence_level)
         model = self._replicated()
+        if anytime:
+            check_anytime(method, sample_weight=sample_weight)
+            rows = self.rows(X, y, sensitive_features=sensitive_features, need_groups=True)
+            n_threads = effective_n_jobs(self.n_jobs)
+            return self._issued(anytime_interval(model, rows, question, n_threads, self.library_))
         rows = self.rows(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight, need_groups=True)
         tally = Tally.of(model, rows, (source,), method, effective_n_jobs(self.n_jobs))
         return self._issued(model_interval(model, tally, question, self.library_))

@@ -30,6 +30,7 @@ from surefair.inference.sample import About, Input, Sample, check_numbers
 from surefair.inference.scores import Scored
 from surefair.inference.sources import reweigh
 from surefair.inference.strata import Strata, strata_estimates, strata_moves
+from surefair.inference.stretches import Stretches, check_anytime
 from surefair.names import one_of
 from surefair.rows import FloatArray
 
@@ -50,6 +51,7 @@ def fairness_interval(
     method: str = "percentile",
     n_replicates: int = 2000,
     random_state: int | None = 0,
+    anytime: bool = False,
 ) -> Interval:
     """Interval for the unfairness of any model's predictions, from the evaluation rows alone.
 
@@ -87,6 +89,10 @@ def fairness_interval(
         2 or more; a warning says if there are too few for the method.
     random_state : int or None
         Seed. The same data and seed give the same interval; None draws a new seed each time.
+    anytime : bool
+        Whether the interval must hold at all looks together, as often as you ask for it while rows are added at the
+        end. Rows must be in the order in which they came. Such an interval is exact, without replicates, and about 1.8
+        times as wide.
 
     Returns
     -------
@@ -110,19 +116,43 @@ def fairness_interval(
     ... )
     >>> round(interval.estimate, 2), round(interval.low, 2), round(interval.high, 2)
     (0.5, 0.26, 0.7)
+
+    If you look at the 160 rows as they come, again and again:
+
+    >>> interval = fairness_interval(
+    ...     y_true=[1, 0, 1, 0, 1, 0, 1, 0] * 20, y_pred=[1, 0, 1, 1, 0, 0, 1, 0] * 20,
+    ...     sensitive_features=["a", "a", "a", "a", "b", "b", "b", "b"] * 20, anytime=True,
+    ... )
+    >>> round(interval.estimate, 2), round(interval.low, 2), round(interval.high, 2)
+    (0.5, 0.24, 0.71)
     """
     measured = any_metric(metric)
     given = Input(sensitive_features, intersections, sample_weight, clusters, strata, pos_label, threshold)
     settings = Settings(method, confidence_level, n_replicates, random_state)
+    if anytime:
+        score_metric = measured.name if isinstance(measured, ScoreMeasure) else ""
+        check_anytime(method, score_metric, sample_weight=sample_weight, clusters=clusters, strata=strata)
     if isinstance(measured, ScoreMeasure):
         settings.check(given, measured.name)
         scored = Scored.of(y_true, y_pred, measured, given)
         interval = scored.interval(measured, confidence_level, n_replicates, settings.seed)
+    elif anytime:
+        interval = _anytime_interval(y_true, y_pred, measured, given, settings)
     else:
         evidence = Evidence.of(y_true, y_pred, [measured], given, settings)
         interval = evidence.interval(Question(measured, "evaluation", method, confidence_level))
     issue(interval.diagnostics)
     return interval
+
+
+def _anytime_interval(y_true: Any, y_pred: Any, metric: Metric, given: Input, settings: Settings) -> Interval:
+    """Interval that holds at all times, from rows in the order in which they came."""
+    settings.check(given)
+    sample = Sample.of(y_true, [y_pred], given, metric.name if metric.needs_labels else "")
+    stretches = Stretches.of(metric.rates, sample.about.groups)
+    stretches = stretches.add(sample.codes, sample.truth, sample.decisions[0])
+    context = Context(positive=sample.about.positive, library=sample.about.library)
+    return stretches.interval(Question(metric, "evaluation", "percentile", settings.confidence_level), context)
 
 
 def joint_intervals(

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from surefair.diagnostics import exceeded_tolerance, few_rows_near_boundary
 from surefair.diagnostics.step_too_large import DIVERGED
+from surefair.inference.asymptotic import asymptotic_interval
 from surefair.inference.checks import decision_diagnostics, training_diagnostics
 from surefair.inference.interval import Context, Interval, Question, make_interval
 from surefair.inference.sources import SOURCES, Tally
+from surefair.inference.stretches import Stretches
+from surefair.rows import Groups, Rows
 from surefair.training.checks import new_groups
 from surefair.training.model import Model
 
@@ -39,16 +44,57 @@ def model_interval(model: Model, tally: Tally, question: Question, library: str 
     library : str
         Data-frame library of the tables.
     """
-    fit = model.trained
-    source = SOURCES[question.source]
     rates_b, trained = tally.rates(question.source, question.metric.rates, model.seed)
+    context = _context(model, tally, question.source, library)
+    interval = make_interval(question, tally.counts(question.source).of(0), tally.groups, rates_b, trained, context)
+    return _beside_tolerance(interval, model, tally.groups)
+
+
+def anytime_interval(model: Model, rows: Rows, question: Question, n_threads: int, library: str = "pandas") -> Interval:
+    """Interval for the unfairness of a model that holds at all times, however often it is asked for.
+
+    It is exact for source "evaluation", where the model stays the same and rows come in the order given, and
+    approximate for a model in training.
+
+    Parameters
+    ----------
+    model : Model
+    rows : Rows
+        Evaluation rows without weights.
+    question : Question
+    n_threads : int
+    library : str
+        Data-frame library of the tables.
+    """
+    if question.source == "retraining":
+        raise ValueError(
+            "There is no anytime interval for source='retraining': the model trained again on as many rows is another "
+            "one at every look. Ask for source='total', 'training' or 'evaluation'."
+        )
+    tally = Tally.of(model, rows, (question.source,), question.method, n_threads)
+    context = _context(model, tally, question.source, library)
+    if question.source == "evaluation":
+        decision = (model.trained.score(rows.X) > 0.0).astype(np.int64)
+        stretches = Stretches.of(question.metric.rates, rows.groups).add(rows.group, rows.truth, decision)
+        interval = stretches.interval(question, context)
+    else:
+        rates_b, trained = tally.rates(question.source, question.metric.rates, model.seed)
+        counts = tally.counts(question.source).of(0)
+        interval = asymptotic_interval(question, counts, tally.groups, rates_b, trained, context)
+    return _beside_tolerance(interval, model, tally.groups)
+
+
+def _context(model: Model, tally: Tally, asked: str, library: str) -> Context:
+    """What else to say about the model, and what was found about it, for one of the sources."""
+    fit = model.trained
+    source = SOURCES[asked]
     found = [*training_diagnostics(fit), *model.order_diagnostics()] if source.training else []
     found += [one for one in model.diagnostics if one.forbids_verdict]
     if fit.is_finite:
         found += decision_diagnostics(tally.of_fit, tally.groups.sizes[0])
     if fit.is_finite and not source.evaluation:
         found += few_rows_near_boundary.check(tally.n_near)
-    context = Context(
+    return Context(
         positive=model.labels.values.tolist()[1],
         n_training=fit.n_rows,
         library=library,
@@ -56,8 +102,11 @@ def model_interval(model: Model, tally: Tally, question: Question, library: str 
         notes=new_groups(tally.groups, model.groups, "not seen in training"),
         diagnostics=tuple(found),
     )
-    interval = make_interval(question, tally.counts(question.source).of(0), tally.groups, rates_b, trained, context)
-    if model.groups is None or not {*tally.groups.labels} <= {*model.groups.labels}:
+
+
+def _beside_tolerance(interval: Interval, model: Model, groups: Groups) -> Interval:
+    """Compare the unfairness with the tolerance if all groups were there in training."""
+    if model.groups is None or not {*groups.labels} <= {*model.groups.labels}:
         return interval
     return compared_with_tolerance(interval, model)
 

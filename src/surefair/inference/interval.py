@@ -167,9 +167,10 @@ class Interval:
         """Say whether the unfairness is within a margin, as far as this interval shows.
 
         Each definite verdict is wrong with a probability of at most one minus the confidence level, even where the true
-        unfairness is the margin itself. Like the interval, a verdict is not valid for repeated looks. Few rows cannot
-        show that groups are treated equally: at level 0.95, ten rows of each of two groups never show that a margin
-        below 0.3 is met. There is no definite verdict where a diagnostic rules it out.
+        unfairness is the margin itself. Like the interval, a verdict is valid for one look, or for all looks together
+        if the interval is an anytime one. Few rows cannot show that groups are treated equally: at level 0.95, ten rows
+        of each of two groups never show that a margin below 0.3 is met. There is no definite verdict where a diagnostic
+        rules it out.
 
         Parameters
         ----------

@@ -89,9 +89,7 @@ def _excluded(found: list[Stretches], pairs: Pairs, rates: NDArray[np.float64], 
     longest = max(part.rows.shape[2] for part in parts)
     filled = [_filled(part, longest) for part in parts]
     every = PairCounts(*(np.concatenate(part, axis=1) for part in zip(*filled, strict=True)))
-    weights = [one.pair_weights(pairs) for one in found]
-    with np.errstate(divide="ignore"):
-        threshold = -np.log(alpha * np.concatenate(weights))
+    threshold = np.concatenate([one.thresholds(pairs, alpha) for one in found])
     a, b = (np.tile(rates[side], len(found)) for side in (pairs.first, pairs.second))
     beyond = LogE(every).at(np.stack([a, b]), np.ones((2, len(a)))).value >= threshold
     if beyond.any():

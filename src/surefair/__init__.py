@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair import criteria as criteria
     from surefair import datasets as datasets
     from surefair import diagnostics as diagnostics
+    from surefair import monitor as monitor
     from surefair import parallel as parallel
     from surefair import plotting as plotting
     from surefair.audit.result import Audit
@@ -29,6 +30,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair.inference.planning import Plan, plan
     from surefair.inference.scoring import mean_interval_score, wasserstein2
     from surefair.learners.schedules import PolynomialDecay
+    from surefair.monitor.monitor import FairnessMonitor
     from surefair.selection.scorer import fairness_scorer
 
 __version__ = "0.1.0.dev0"
@@ -42,6 +44,7 @@ _HOME = {
     "Comparison": "surefair.inference.comparison",
     "Criterion": "surefair.criteria",
     "FairClassifier": "surefair.classifier",
+    "FairnessMonitor": "surefair.monitor.monitor",
     "Interval": "surefair.inference.interval",
     "JointIntervals": "surefair.inference.joint",
     "Plan": "surefair.inference.planning",
@@ -63,6 +66,7 @@ _MODULES = {
     "criteria": "surefair.criteria",
     "datasets": "surefair.datasets",
     "diagnostics": "surefair.diagnostics",
+    "monitor": "surefair.monitor",
     "parallel": "surefair.parallel",
     "plotting": "surefair.plotting",
     "scoring": "surefair.inference.scoring",
@@ -76,6 +80,7 @@ __all__ = [
     "Comparison",
     "Criterion",
     "FairClassifier",
+    "FairnessMonitor",
     "Interval",
     "JointIntervals",
     "Plan",
@@ -91,6 +96,7 @@ __all__ = [
     "joint_intervals",
     "load",
     "mean_interval_score",
+    "monitor",
     "parallel",
     "plan",
     "plotting",

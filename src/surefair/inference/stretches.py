@@ -22,7 +22,7 @@ from surefair.inference.anytime import PairCounts, difference_limits, rate_limit
 from surefair.inference.counts import Counts, effective_sides, rates_of
 from surefair.inference.interval import NO_CONTEXT, Context, Estimates, Interval, Question, interval_of
 from surefair.inference.limits import Gaps, Pairs, gap_spreads
-from surefair.rows import Groups, IntArray
+from surefair.rows import FloatArray, Groups, IntArray
 from surefair.storage.archive import Arrays
 from surefair.storage.checks import array_of, value_of
 
@@ -244,7 +244,7 @@ class Stretches:
         share = of_pairs(np.moveaxis(size, 0, 1))
         return PairCounts(of_pairs(tallies[:, 0]), of_pairs(tallies[:, 1]), share / share.sum(axis=0))
 
-    def pair_weights(self, pairs: Pairs) -> NDArray[np.float64]:
+    def pair_weights(self, pairs: Pairs) -> FloatArray:
         """Part of the error probability that each pair gets in each rate, shape (pairs,)."""
         place = np.full(sum(self.groups.sizes), len(self.seen))
         place[list(self.seen)] = np.arange(len(self.seen))
@@ -253,6 +253,11 @@ class Stretches:
         mass = np.where(late > 0, LATE * 0.5 ** np.maximum(late, 0), 1.0 - LATE)
         together = np.array([np.count_nonzero(later == one if one >= self.n_first else late <= 0) for one in later])
         return np.asarray(np.where(later < len(self.seen), mass / together, 0.0) / len(self.rates))
+
+    def thresholds(self, pairs: Pairs, alpha: float) -> FloatArray:
+        """Log E from which on a gap is excluded, for each pair; a group without rows has none."""
+        weight = alpha * self.pair_weights(pairs)
+        return -np.log(np.where(weight > 0.0, weight, 1e-300))
 
     def interval(self, question: Question, context: Context = NO_CONTEXT) -> Interval:
         """Interval for the largest gap between groups, which holds at all times."""
@@ -270,8 +275,7 @@ class Stretches:
         pairs = Pairs.of(self.groups, question.metric.ratio)
         measured = rates_of(self.rates, counts)
         gap = pairs.gap(pairs.scale(measured))
-        with np.errstate(divide="ignore"):
-            threshold = np.tile(-np.log(alpha * self.pair_weights(pairs)), len(self.rates))
+        threshold = np.tile(self.thresholds(pairs, alpha), len(self.rates))
         limits = ratio_limits if pairs.ratio else difference_limits
         low, high = (ends.reshape(gap.shape) for ends in limits(self.pair_counts(pairs), threshold))
         low, high = np.fmin(low, gap), np.fmax(high, gap)

@@ -1,0 +1,211 @@
+"""FairnessMonitor: updates of any size, late labels, merging, files, and input that is refused."""
+
+import json
+from io import BytesIO
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import surefair as sf
+
+
+def rows(n, seed=0, gap=0.2):
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["f", "m"], size=n)
+    truth = rng.integers(2, size=n)
+    decision = (rng.random(n) < 0.3 + gap * (group == "m") + 0.2 * truth).astype(int)
+    return group, truth, decision
+
+
+def monitor(**settings):
+    return sf.FairnessMonitor(**({"metric": "true_positive_rate", "margin": 0.1} | settings))
+
+
+def content(one):
+    file = BytesIO()
+    one.save(file)
+    return file.getvalue()
+
+
+def test_the_interval_is_that_of_all_rows_at_once():
+    group, truth, decision = rows(3000)
+    found = monitor()
+    for part in np.array_split(np.arange(3000), 11):
+        found.update(decision[part], sensitive_features=group[part], y_true=truth[part])
+    whole = sf.fairness_interval(
+        truth, decision, sensitive_features=group, metric="true_positive_rate", anytime=True, pos_label=1
+    )
+    assert found.interval() == whole
+    assert found.verdict == whole.verdict(0.1)
+    assert found.n == 3000
+    assert found.n_updates == 11
+
+
+def test_labels_that_come_later_count_when_they_come():
+    group, truth, decision = rows(2000)
+    ids = [f"case {i}" for i in range(2000)]
+    at_once, later = monitor(), monitor()
+    for low in range(0, 2000, 100):
+        part = slice(low, low + 100)
+        at_once.update(decision[part], sensitive_features=group[part], y_true=truth[part])
+        later.update(decision[part], sensitive_features=group[part], ids=ids[part])
+        assert later.counts["waiting"] == 100
+        later.add_labels(truth[part], ids=ids[part])
+    assert later.interval() == at_once.interval()
+    assert later.counts["matched"] == 2000
+    assert later.counts["waiting"] == 0
+
+
+def test_some_labels_may_be_missing():
+    group, truth, decision = rows(200)
+    label = pd.Series(truth).where(np.arange(200) % 4 > 0)
+    found = monitor().update(decision, sensitive_features=group, y_true=label, ids=np.arange(200))
+    assert found.n == 150
+    assert found.counts["waiting"] == 50
+    with pytest.raises(ValueError, match="50 of 200 rows have none"):
+        monitor().update(decision, sensitive_features=group, y_true=label)
+
+
+def test_ids_that_are_unknown_repeated_or_contradictory_are_counted():
+    found = monitor(max_waiting=3)
+    found.update([1, 0, 1], sensitive_features=["a", "b", "b"], ids=[1, 2, 3])
+    found.update([1, 1], sensitive_features=["a", "b"], ids=[1, 2])  # 1 again, and 2 with another decision
+    found.add_labels([1, 0, 1], ids=[1, 1, 99])
+    assert found.n == 1
+    found.update([1, 1], sensitive_features=["a", "a"], ids=[4, 5])  # 2 is the oldest, and expires
+    expected = {"matched": 1, "unknown": 2, "repeated": 1, "conflicting": 1, "expired": 1, "waiting": 3}
+    assert {name: found.counts[name] for name in expected} == expected
+    found.add_labels([1], ids=[2])
+    assert found.counts["unknown"] == 3
+
+
+def test_waiting_decisions_survive_new_groups():
+    found = monitor().update([1, 0], sensitive_features=["b", "d"], ids=[1, 2])
+    found.update([1, 1], sensitive_features=["a", "c"], ids=[3, 4]).add_labels([1, 1, 1, 1], ids=[1, 2, 3, 4])
+    table = found.interval().by_group
+    assert dict(zip(table["group"], table["rate"], strict=True)) == {"a": 1.0, "b": 1.0, "c": 1.0, "d": 0.0}
+
+
+def test_an_error_changes_nothing():
+    group, truth, decision = rows(300)
+    found = monitor().update(decision, sensitive_features=group, y_true=truth)
+    before = content(found)
+    for wrong in (
+        {"y_pred": [1, 2], "sensitive_features": ["f", "m"], "y_true": [0, 1]},
+        {"y_pred": [1, 0], "sensitive_features": ["f", None], "y_true": [0, 1]},
+        {"y_pred": [1, 0], "sensitive_features": ["f"], "y_true": [0, 1]},
+        {"y_pred": [1, 0], "sensitive_features": ["f", "m"], "y_true": [0, 7]},
+        {"y_pred": [1, 0], "sensitive_features": ["x", "m"], "y_true": [0, 1, 1]},
+        {"y_pred": ["yes", "no"], "sensitive_features": ["x", "m"], "y_true": ["yes", "no"]},
+        {"y_pred": [1, 0], "sensitive_features": {"sex": ["f", "m"], "age": [1, 2]}, "y_true": [0, 1]},
+        {"y_pred": [1, 0], "sensitive_features": ["f", "m"], "ids": [1]},
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011
+            found.update(wrong.pop("y_pred"), **wrong)
+    with pytest.raises(ValueError):  # noqa: PT011
+        found.add_labels([3], ids=[1])
+    assert content(found) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"margin": 0.0}, "margin must lie strictly between 0 and 1"),
+        ({"run_length": 1}, "run_length must be a number above 1"),
+        ({"metric": "auc"}, "looks at scores"),
+        ({"confidence_level": 2}, "confidence_level must"),
+        ({"max_waiting": -1}, "max_waiting must"),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    with pytest.raises(ValueError, match=message):
+        monitor(**settings)
+
+
+def test_labels_may_be_words():
+    found = monitor(metric="demographic_parity", pos_label="yes")
+    found.update(["yes", "yes"], sensitive_features=["a", "b"]).update(["no", "yes"], sensitive_features=["a", "b"])
+    assert found.interval().gap == -0.5
+    with pytest.raises(ValueError, match="pos_label='yes' is the positive one"):
+        found.update(["maybe"], sensitive_features=["a"])
+
+
+def test_before_there_are_groups_to_compare_nothing_is_claimed():
+    found = monitor(metric="demographic_parity")
+    assert found.verdict == "not enough evidence"
+    with pytest.raises(ValueError, match="no decisions yet"):
+        found.interval()
+    found.update([1, 0, 1], sensitive_features=["a", "a", "a"])
+    assert found.verdict == "not enough evidence"
+    assert "no two groups" in found.sentence
+    assert json.loads(json.dumps(found.to_dict()))["interval"] is None
+
+
+def test_monitors_merge():
+    group, truth, decision = rows(4000)
+    parts = [slice(0, 1500), slice(1500, 4000)]
+    one, two = (monitor().update(decision[part], sensitive_features=group[part], y_true=truth[part]) for part in parts)
+    merged = monitor().merge(one).merge(two)
+    whole = monitor().update(decision, sensitive_features=group, y_true=truth)
+    assert merged.n == 4000
+    assert merged.interval().gap == whole.interval().gap
+    assert merged.interval().gap_high == pytest.approx(whole.interval().gap_high, abs=0.01)
+    assert merged.n_updates == 2
+    with pytest.raises(ValueError, match=r"margin is 0.1 here and 0.2 there"):
+        merged.merge(monitor(margin=0.2))
+
+
+def test_files_hold_everything_and_are_checked(tmp_path):
+    group, truth, decision = rows(500)
+    found = monitor().update(decision, sensitive_features=group, y_true=truth)
+    found.update([1, 0], sensitive_features=["f", "new"], ids=["late", "later"])
+    found.save(tmp_path / "monitor.npz")
+    again = sf.FairnessMonitor.load(tmp_path / "monitor.npz")
+    assert again.to_dict() == found.to_dict()
+    for one in (found, again):
+        one.add_labels([1], ids=["late"]).update(decision, sensitive_features=group, y_true=truth)
+    assert content(again) == content(found)
+    assert b"pickle" not in content(found)
+    damaged = bytearray((tmp_path / "monitor.npz").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    (tmp_path / "monitor.npz").write_bytes(damaged)
+    with pytest.raises(ValueError, match="damaged"):
+        sf.FairnessMonitor.load(tmp_path / "monitor.npz")
+
+
+def test_state_does_not_grow_with_rows():
+    group, truth, decision = rows(20_000)
+    found = monitor().update(decision[:2000], sensitive_features=group[:2000], y_true=truth[:2000])
+    small = len(content(found))
+    for low in range(2000, 20_000, 2000):
+        part = slice(low, low + 2000)
+        found.update(decision[part], sensitive_features=group[part], y_true=truth[part])
+    assert len(content(found)) < small + 10_000  # a few alarms, and at most a few more stretches
+
+
+@pytest.mark.parametrize("make", [pa.table, lambda columns: pa.RecordBatch.from_pydict(columns)])
+def test_arrow_tables(make):
+    group, truth, decision = rows(400)
+    table = make({"d": decision, "sex": group, "y": truth, "old": truth == 1})
+    found = monitor().update_arrow(table, decision="d", sensitive=["sex", "old"], label="y")
+    plain = monitor().update(decision, sensitive_features={"sex": group, "old": truth == 1}, y_true=truth)
+    assert found.interval() == plain.interval()
+    with pytest.raises(ValueError, match="no column 'gender'; it has 'd', 'sex'"):
+        found.update_arrow(table, decision="d", sensitive="gender", label="y")
+
+
+def test_results_have_tables_words_and_html():
+    group, truth, decision = rows(4000, gap=0.5)
+    found = monitor(run_length=10)
+    for part in np.array_split(np.arange(4000), 10):
+        found.update(decision[part], sensitive_features=pl.Series(group[part].tolist()), y_true=truth[part])
+    assert found.counts["alarms"] == len(found.alarms) > 0
+    assert isinstance(found.to_frame(), pl.DataFrame)
+    assert list(found.to_frame()["first"]) == ["m"] * len(found.alarms)
+    assert "violates margin" in repr(found)
+    assert "alarms in 10 updates" in found.sentence
+    assert "<table>" in found._repr_html_()
+    json.dumps(found.to_dict())

@@ -59,6 +59,19 @@ def test_labels_that_come_later_count_when_they_come():
     assert later.counts["waiting"] == 0
 
 
+def test_updates_of_a_fixed_size_do_not_depend_on_batches():
+    group, truth, decision = rows(2000, gap=0.4)
+    found = []
+    for n_parts in (1, 7, 300):
+        one = monitor(update_rows=100, run_length=50)
+        for part in np.array_split(np.arange(2000), n_parts):
+            one.update(decision[part], sensitive_features=group[part], y_true=truth[part])
+        found.append(content(one))
+        assert one.n_updates == 20
+        assert one.alarms
+    assert found[0] == found[1] == found[2]
+
+
 def test_some_labels_may_be_missing():
     group, truth, decision = rows(200)
     label = pd.Series(truth).where(np.arange(200) % 4 > 0)
@@ -118,6 +131,7 @@ def test_an_error_changes_nothing():
         ({"metric": "auc"}, "looks at scores"),
         ({"confidence_level": 2}, "confidence_level must"),
         ({"max_waiting": -1}, "max_waiting must"),
+        ({"update_rows": 0}, "update_rows must"),
     ],
 )
 def test_settings_are_checked(settings, message):

@@ -33,7 +33,7 @@ BLOCK = 20
 
 TILTS = 0.004 * 2.0 ** np.arange(8)
 STEEPEST = 30.0  # largest tilt
-HALVINGS = 45
+HALVINGS = 26  # the error is of the order of the squared width that is left
 MOST_ALARMS = 1000
 """Alarms that are kept; older ones are counted only."""
 
@@ -119,12 +119,16 @@ class Detector:
         size = max(1, self.log_r.size)
         return float(logsumexp(self.log_r) - np.log(size)) if self.log_r.size else -np.inf
 
-    def update(self, table: IntArray, n: int) -> Detector:
-        """Take the counts of one update, shape (groups, 2, 2); ``n`` is the number of rows until then."""
+    def gather(self, table: IntArray) -> Detector:
+        """Take counts that belong to the current update, shape (groups, 2, 2)."""
         pairs = Pairs.of(self.groups, False)
         both = np.stack([pairs.first, pairs.second], axis=1)
         tallies = np.stack([np.stack(rate.tally(table), axis=-1) for rate in self.metric.rates])  # (rates, groups, 2)
-        waiting = self.waiting + tallies[:, both].astype(np.int64)
+        return replace(self, waiting=self.waiting + tallies[:, both].astype(np.int64))
+
+    def update(self, n: int) -> Detector:
+        """End the current update; ``n`` is the number of rows until now."""
+        waiting = self.waiting.copy()
         ready = (waiting[..., 1] >= BLOCK).all(axis=-1)
         log_r, log_f = self.log_r.copy(), self.log_f.copy()
         if ready.any():

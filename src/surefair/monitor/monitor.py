@@ -61,6 +61,8 @@ class FairnessMonitor:
     confidence_level : float
     run_length : float
         Least average number of updates between false alarms.
+    update_rows : int, optional
+        Rows of an update, however many come at once; by default every call of ``update`` is one update.
     pos_label : value
         The positive decision and label; there may be one other value.
     max_waiting : int
@@ -89,16 +91,18 @@ class FairnessMonitor:
         margin: float,
         confidence_level: float = 0.95,
         run_length: float = 10_000,
+        update_rows: int | None = None,
         pos_label: Any = 1,
         max_waiting: int = 1_000_000,
     ) -> None:
         measured = any_metric(metric)
         check_anytime(score_metric=measured.name if isinstance(measured, ScoreMeasure) else "")
         assert isinstance(measured, Metric)
-        _check_numbers(margin, run_length, max_waiting)
+        _check_numbers(margin, run_length, update_rows, max_waiting)
         self.margin = float(margin)
         self.confidence_level = check_level(confidence_level)
         self.run_length = float(run_length)
+        self.update_rows = None if update_rows is None else int(update_rows)
         self.pos_label = pos_label
         self.max_waiting = int(max_waiting)
         self._metric = measured
@@ -145,7 +149,7 @@ class FairnessMonitor:
             rows = np.column_stack([group[later], decision[later]]).tolist()
             waiting.put([keys[i] for i in later], map(tuple, rows))
         moved = state._replace(waiting=waiting)
-        self._state = _counted(moved, group[known], truth[known], decision[known])
+        self._state = _counted(moved, group[known], truth[known], decision[known], self.update_rows)
         self._library = library_of(
             next(iter(sensitive_features.values())) if isinstance(sensitive_features, dict) else sensitive_features
         )
@@ -175,7 +179,7 @@ class FairnessMonitor:
         places, decisions = waiting.take(keys)
         rows = np.array(decisions, dtype=np.int64).reshape(len(places), len(self._state.stretches.groups.sizes) + 1)
         state = self._state._replace(waiting=waiting, other=other)
-        self._state = _counted(state, rows[:, :-1], truth[places], rows[:, -1])
+        self._state = _counted(state, rows[:, :-1], truth[places], rows[:, -1], self.update_rows)
         return self
 
     def update_arrow(
@@ -383,7 +387,7 @@ class FairnessMonitor:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        names = ("metric", "margin", "confidence_level", "run_length", "pos_label", "max_waiting")
+        names = ("metric", "margin", "confidence_level", "run_length", "update_rows", "pos_label", "max_waiting")
         return {name: getattr(self, name) for name in names}
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -441,20 +445,34 @@ class FairnessMonitor:
             return cls.unpack(meta, arrays)
 
 
-def _check_numbers(margin: Any, run_length: Any, max_waiting: Any) -> None:
+def _check_numbers(margin: Any, run_length: Any, update_rows: Any, max_waiting: Any) -> None:
     if not (isinstance(margin, Real) and 0.0 < float(margin) < 1.0):
         raise ValueError(f"margin must lie strictly between 0 and 1, for example 0.1; received {margin!r}.")
     if not (isinstance(run_length, Real) and 1.0 < float(run_length) < np.inf):
         raise ValueError(f"run_length must be a number above 1, for example 10_000; received {run_length!r}.")
+    if update_rows is not None and not (isinstance(update_rows, int | np.integer) and update_rows > 0):
+        raise ValueError(f"update_rows must be a whole number, 1 or larger, or None; received {update_rows!r}.")
     if not (isinstance(max_waiting, int | np.integer) and max_waiting >= 0):
         raise ValueError(f"max_waiting must be a whole number, 0 or larger; received {max_waiting!r}.")
 
 
-def _counted(state: _State, group: IntArray, truth: IntArray, decision: IntArray) -> _State:
-    """Count rows, as one update."""
-    before = state.stretches.total
-    stretches = state.stretches.add(group, truth, decision)
-    return state._replace(stretches=stretches, detector=state.detector.update(stretches.total - before, stretches.n))
+def _counted(state: _State, group: IntArray, truth: IntArray, decision: IntArray, update_rows: int | None) -> _State:
+    """Count rows, as one update or in updates of so many rows."""
+    stretches, detector = state.stretches, state.detector
+    first = 0
+    while first < len(decision) or update_rows is None:
+        room = len(decision) if update_rows is None else update_rows - stretches.n % update_rows
+        part = slice(first, first + room)
+        before = stretches.total
+        stretches = stretches.add(group[part], truth[part], decision[part])
+        detector = detector.gather(stretches.total - before)
+        if update_rows is None:
+            detector = detector.update(stretches.n)
+            break
+        if stretches.n % update_rows == 0:
+            detector = detector.update(stretches.n)
+        first += room
+    return state._replace(stretches=stretches, detector=detector)
 
 
 def _texts(ids: Any) -> list[str]:

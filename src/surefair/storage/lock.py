@@ -1,4 +1,4 @@
-"""A folder that one audit at a time writes to."""
+"""A folder that one process at a time writes to."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ except ImportError:  # Windows, where folders have no locks
 
 
 @contextmanager
-def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of a folder; while somebody else holds it, this is an error.
+def locked(folder: str | os.PathLike[str], who: str = "audit") -> Iterator[None]:
+    """Hold the lock of a folder; while somebody else holds it, this is an error, which says who that is.
 
     The lock is the operating system's, on the folder itself: nothing is written, and it is freed when its holder ends,
     however that happens.
@@ -39,7 +39,7 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OSError(
-                f"Another audit is writing to {os.fspath(folder)!r}. Wait until it ends, or name another folder."
+                f"Another {who} is writing to {os.fspath(folder)!r}. Wait until it ends, or name another folder."
             ) from None
         yield
     finally:

@@ -319,7 +319,7 @@ class FairnessMonitor:
     @property
     def verdict(self) -> str:
         """Verdict about the margin: "within margin", "violates margin" or "not enough evidence"; valid at all times."""
-        if self._state is None or min(self._state.stretches.groups.sizes) < 2:
+        if not self.is_comparable:
             return "not enough evidence"
         return self.interval().verdict(self.margin)
 
@@ -332,6 +332,16 @@ class FairnessMonitor:
     def metric(self) -> str:
         """Name of the metric."""
         return self._metric.name
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the metric needs labels."""
+        return self._metric.needs_labels
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether every sensitive column has shown two groups or more."""
+        return self._state is not None and min(self._state.stretches.groups.sizes) > 1
 
     @property
     def n(self) -> int:
@@ -357,16 +367,15 @@ class FairnessMonitor:
         found = f"Verdict at the margin {self.margin:g}: {self.verdict}."
         alarms = self.counts["alarms"]
         raised = f" {alarms:,} alarm{'s' * (alarms != 1)} in {self.n_updates:,} updates."
-        if self._state is None or min(self._state.stretches.groups.sizes) < 2:
+        if not self.is_comparable:
             return f"{self.n:,} rows, and no two groups to compare yet. {found}{raised}"
         return f"{self.interval().sentence} {found}{raised}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return settings, counts, verdict, interval and alarms as plain values, ready for JSON."""
-        comparable = self._state is not None and min(self._state.stretches.groups.sizes) > 1
         return {
             "settings": plain(self._settings), "counts": self.counts, "verdict": self.verdict,
-            "interval": self.interval().to_dict() if comparable else None,
+            "interval": self.interval().to_dict() if self.is_comparable else None,
             "statistic": plain(0.0 if self._state is None else self._state.detector.statistic),
             "alarms": [plain(one._asdict()) for one in self.alarms], "sentence": self.sentence,
         }  # fmt: skip

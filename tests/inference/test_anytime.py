@@ -10,6 +10,7 @@ from streams import ORDERS, draw, ever_excluded
 from surefair.inference.anytime import (
     ERROR,
     MIXTURE,
+    LogE,
     PairCounts,
     difference_limits,
     rate_limits,
@@ -63,6 +64,28 @@ def test_limits_are_where_the_least_e_crosses_the_threshold(counted, rows, share
     lower = brentq(lambda x: least(counts, x) - LOG20[0], -1.0 + 1e-6, gap, xtol=1e-10)
     assert upper - 1e-8 <= high <= upper + ERROR
     assert lower - ERROR <= low <= lower + 1e-8
+
+
+def test_rates_of_one_narrow_the_limits_too():
+    (low,), (high,) = difference_limits(pair((60, 2000), (60, 2000)), LOG20)
+    assert -0.2 < low < -0.05
+    assert 0.003 < high < 0.01  # the second rate is close to 1, and the first cannot be larger
+    mirrored = difference_limits(pair((0, 0), (60, 2000)), LOG20)
+    np.testing.assert_allclose([-mirrored[1][0], -mirrored[0][0]], [low, high], atol=2 * ERROR)
+
+
+@pytest.mark.parametrize("limits", [difference_limits, ratio_limits])
+def test_limits_are_found_in_a_bounded_number_of_steps(limits, monkeypatch):
+    calls = []
+    evaluate = LogE.at
+    monkeypatch.setattr(LogE, "at", lambda self, *given: (calls.append(1), evaluate(self, *given))[1])
+    rng = np.random.default_rng(7)
+    n = rng.integers(1, 3000, size=(2, 200, 1))
+    counted = rng.binomial(n, rng.choice([0.0, 0.01, 0.3, 0.99, 1.0], size=n.shape)).astype(float)
+    share = rng.uniform(0.1, 0.9, size=(1, 200, 1))
+    low, high = limits(PairCounts(counted, n.astype(float), np.concatenate([share, 1.0 - share])), np.full(200, 6.0))
+    assert (low < high).all()
+    assert len(calls) < 8000  # for all 200 together
 
 
 def test_ratio_limits_contain_every_ratio_that_some_rates_allow():

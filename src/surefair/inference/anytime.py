@@ -236,7 +236,8 @@ def _upper_difference(pairs: PairCounts, threshold: FloatArray) -> FloatArray:
 
     def steepness(gap: FloatArray, near: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
         found = difference_lowest(log_e, gap, near)
-        return found.value - threshold, found.gradient[0], found.p
+        # where one rate is 0 or 1, only the other one moves with the gap
+        return found.value - threshold, np.maximum(found.gradient[0], -found.gradient[1]), found.p
 
     high = _crossing(steepness, inner, np.ones_like(inner), np.minimum(inner + reach, 1.0))
     return np.where(unknown | ~beyond, 1.0, high)
@@ -250,7 +251,7 @@ def _crossing(function: Function, low: FloatArray, high: FloatArray, start: Floa
     """
     x = start
     near: FloatArray | None = None
-    for _ in range(STEPS):
+    for k in range(STEPS):
         value, slope, near = function(x, near)
         outside = value >= 0.0
         width = high - low
@@ -264,7 +265,7 @@ def _crossing(function: Function, low: FloatArray, high: FloatArray, start: Floa
         close = high - low <= ERROR / 2.0
         almost = outside & np.isfinite(step) & (x - step <= ERROR / 4.0) & (step > low)
         step = np.where(almost, x - ERROR / 2.0, step)  # one look inside proves that the bracket is small
-        good |= almost & (step > low)
+        good = (good | (almost & (step > low))) & (k % 4 < 3)  # now and then, halve in any case
         x = np.where(close, high, np.where(good, step, (low + high) / 2.0))
         if close.all():
             break
@@ -295,13 +296,14 @@ def _upper_ratio(pairs: PairCounts, threshold: FloatArray) -> FloatArray:
         counted = np.where(unknown, 0.0, np.log(a / b)).clip(-FARTHEST, FARTHEST)
     last = np.ceil(FARTHEST / CELL)
     cell = np.rint(counted / CELL)
-    farthest = cell.copy()
-    possible = _possible(pairs, (cell + 0.5) * CELL, None, threshold)
-    while (possible & (farthest < last)).any():  # to where the mixture alone excludes everything farther out
-        farthest = np.where(possible, farthest + 1.0, farthest)
-        possible &= _possible(pairs, (farthest - 0.5) * CELL, None, threshold)
     first = cell
-    cell = farthest
+    farthest = np.full_like(cell, last)
+    while (farthest - cell > 1.0).any():  # halve to where the mixture alone excludes everything farther out
+        middle = np.ceil((cell + farthest) / 2.0)
+        possible = _possible(pairs, (middle - 0.5) * CELL, None, threshold)
+        cell = np.where(possible, middle, cell)
+        farthest = np.where(possible, farthest, np.maximum(middle, cell))
+    cell = np.where(unknown, first, farthest)
     while True:
         inner = np.maximum((cell - 0.5) * CELL, counted)
         out = (cell > first) & ~_possible(pairs, inner, cell * CELL, threshold)
@@ -313,7 +315,9 @@ def _upper_ratio(pairs: PairCounts, threshold: FloatArray) -> FloatArray:
 
     def steepness(log_ratio: FloatArray, near: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
         found = ratio_lowest(log_e, log_ratio, near)
-        return found.value - threshold, found.gradient[0] * found.p[0], found.p
+        with np.errstate(invalid="ignore"):
+            slope = found.gradient * found.p
+        return found.value - threshold, np.maximum(slope[0], -slope[1]), found.p
 
     open_end = steepness(outer, None)[0] < 0.0
     high = _crossing(steepness, inner, outer, (inner + outer) / 2.0)

@@ -492,8 +492,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         question = self._question(metric, source, method, confidence_level)
         model = self._replicated()
         if anytime:
-            check_anytime(method, sample_weight=sample_weight)
-            rows = self.rows(X, y, sensitive_features=sensitive_features, need_groups=True)
+            check_anytime(method, sample_weight=sample_weight if source == "evaluation" else None)
+            rows = self.rows(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight, need_groups=True)
             n_threads = effective_n_jobs(self.n_jobs)
             return self._issued(anytime_interval(model, rows, question, n_threads, self.library_))
         rows = self.rows(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight, need_groups=True)

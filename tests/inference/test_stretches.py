@@ -180,4 +180,4 @@ def test_there_is_no_sequence_for_a_model_trained_again(trained):
     with pytest.raises(ValueError, match="no anytime interval for source='retraining'"):
         clf.fairness_interval(**rows, source="retraining", anytime=True)
     with pytest.raises(ValueError, match="with sample_weight"):
-        clf.fairness_interval(**rows, sample_weight=np.ones(3000), anytime=True)
+        clf.fairness_interval(**rows, sample_weight=np.ones(3000), source="evaluation", anytime=True)

@@ -59,7 +59,8 @@ def test_from_estimator_trains_on_every_batch_and_measures_after_each(stream, he
     (path,) = display.paths.values()
     for data, interval in zip(first_batches(stream, 3), path, strict=True):
         by_hand.partial_fit(data.X, data.y, sensitive_features=data.sensitive)
-        assert interval.to_dict() == by_hand.fairness_interval(**evaluation).to_dict()
+        assert interval.to_dict() == by_hand.fairness_interval(**evaluation, anytime=True).to_dict()
+    assert display.end == by_hand.fairness_interval(**evaluation)
     assert np.array_equal(estimator.coef_, by_hand.coef_)
 
 
@@ -90,7 +91,7 @@ def test_the_labels_say_what_is_shown(three_paths, legend):
     ax = three_paths.plot().ax_
     assert ax.get_xlabel() == "training rows"
     assert "error rate difference" in ax.get_ylabel()
-    assert ax.get_title() == "95 % intervals, each valid for one look only"
+    assert ax.get_title() == "95 % intervals that hold at all looks together"
     assert set(legend(ax)) == labels_of(three_paths.paths)
 
 
@@ -131,3 +132,11 @@ def test_without_a_batch_there_is_nothing_to_draw(follow):
 @pytest.mark.parametrize("criterion", ["error_rate", CRITERIA["error_rate"]], ids=["name", "object"])
 def test_a_path_has_the_name_of_its_criterion(follow, criterion):
     assert list(follow(criterion).paths) == ["error_rate"]
+
+
+def test_the_interval_for_one_look_is_marked_at_the_end(follow, legend):
+    display = follow()
+    assert "interval for one look at the end" in legend(display.ax_)
+    assert display.end.method == "percentile"
+    fixed = IntervalPathDisplay(display.rows, {"fixed": [display.end] * len(display.rows)}).plot()
+    assert fixed.ax_.get_title() == "95 % intervals, each valid for one look only"

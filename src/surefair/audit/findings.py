@@ -31,12 +31,14 @@ class Finding(NamedTuple):
     diagnostics: tuple[Diagnostic, ...]
 
 
-def ask(model: Model, tally: Tally | CrossFit, metric: str, source: str, settings: AuditSettings) -> Interval:
-    """Interval for the unfairness of a model in one metric, from one source."""
+def ask(
+    model: Model, tally: Tally | CrossFit, metric: str, source: str, settings: AuditSettings, anytime: bool = False
+) -> Interval:
+    """Interval for the unfairness of a model in one metric, from one source; with cross-fitting, for one look."""
     question = Question(get_metric(metric), source, METHOD, settings.confidence_level)
     if isinstance(tally, CrossFit):
         return tally.interval(question)
-    return model_interval(model.answer(), tally, question)
+    return model_interval(model.answer(), tally, question, anytime=anytime)
 
 
 def find(

@@ -39,6 +39,7 @@ from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
 from surefair.classifier import draw_seed, problem_of
 from surefair.diagnostics import dependent_rows
+from surefair.inference.asymptotic import ASYMPTOTIC
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
@@ -619,8 +620,9 @@ class Running:
         metric = self.settings.judged[0]
         for (name, model), tally in zip(self.models.items(), tallies, strict=True):
             for source in PATH_SOURCES:
-                one = findings.ask(model, tally, metric, source, self.settings)
+                one = findings.ask(model, tally, metric, source, self.settings, anytime=True)
                 what = {"model": name, "metric": metric, "source": source, "rows": self.trained}
+                what["anytime"] = one.method == ASYMPTOTIC
                 self.path.append(what | {key: plain(getattr(one, key)) for key in ("estimate", "low", "high")})
 
     def _result(self) -> Audit:

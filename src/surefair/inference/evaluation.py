@@ -32,7 +32,9 @@ def check_tally(model: Model, tally: Tally) -> None:
         raise ValueError("There are no evaluation rows. Count at least one row of each group.")
 
 
-def model_interval(model: Model, tally: Tally, question: Question, library: str = "pandas") -> Interval:
+def model_interval(
+    model: Model, tally: Tally, question: Question, library: str = "pandas", anytime: bool = False
+) -> Interval:
     """Interval for the unfairness of a model, from the counts of its decisions.
 
     Parameters
@@ -43,10 +45,13 @@ def model_interval(model: Model, tally: Tally, question: Question, library: str 
         Its method must be the tally's.
     library : str
         Data-frame library of the tables.
+    anytime : bool
+        Whether the interval must hold at all looks while the model trains, for source "training" or "total".
     """
     rates_b, trained = tally.rates(question.source, question.metric.rates, model.seed)
     context = _context(model, tally, question.source, library)
-    interval = make_interval(question, tally.counts(question.source).of(0), tally.groups, rates_b, trained, context)
+    make = asymptotic_interval if anytime else make_interval
+    interval = make(question, tally.counts(question.source).of(0), tally.groups, rates_b, trained, context)
     return _beside_tolerance(interval, model, tally.groups)
 
 
@@ -60,7 +65,7 @@ def anytime_interval(model: Model, rows: Rows, question: Question, n_threads: in
     ----------
     model : Model
     rows : Rows
-        Evaluation rows without weights.
+        Evaluation rows; for source "evaluation", without weights.
     question : Question
     n_threads : int
     library : str
@@ -72,15 +77,11 @@ def anytime_interval(model: Model, rows: Rows, question: Question, n_threads: in
             "one at every look. Ask for source='total', 'training' or 'evaluation'."
         )
     tally = Tally.of(model, rows, (question.source,), question.method, n_threads)
-    context = _context(model, tally, question.source, library)
-    if question.source == "evaluation":
-        decision = (model.trained.score(rows.X) > 0.0).astype(np.int64)
-        stretches = Stretches.of(question.metric.rates, rows.groups).add(rows.group, rows.truth, decision)
-        interval = stretches.interval(question, context)
-    else:
-        rates_b, trained = tally.rates(question.source, question.metric.rates, model.seed)
-        counts = tally.counts(question.source).of(0)
-        interval = asymptotic_interval(question, counts, tally.groups, rates_b, trained, context)
+    if question.source != "evaluation":
+        return model_interval(model, tally, question, library, anytime=True)
+    decision = (model.trained.score(rows.X) > 0.0).astype(np.int64)
+    stretches = Stretches.of(question.metric.rates, rows.groups).add(rows.group, rows.truth, decision)
+    interval = stretches.interval(question, _context(model, tally, question.source, library))
     return _beside_tolerance(interval, model, tally.groups)
 
 

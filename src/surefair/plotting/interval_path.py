@@ -20,7 +20,10 @@ class IntervalPathDisplay(Display):
     rows : sequence of int
         Number of training rows at each look.
     paths : mapping of str to sequence of Interval
-        Named paths with one interval per look: one path per source, say, or per model.
+        Named paths with one interval per look: one path per source, say, or per model. Anytime intervals hold at all
+        looks together.
+    end : Interval, optional
+        An interval for a single look at the end, to be drawn there.
 
     Attributes
     ----------
@@ -44,9 +47,12 @@ class IntervalPathDisplay(Display):
     [2000, 4000, 6000]
     """
 
-    def __init__(self, rows: Sequence[int], paths: Mapping[str, Sequence[Interval]]) -> None:
+    def __init__(
+        self, rows: Sequence[int], paths: Mapping[str, Sequence[Interval]], end: Interval | None = None
+    ) -> None:
         self.rows = rows
         self.paths = paths
+        self.end = end
 
     @classmethod
     def from_estimator(
@@ -59,7 +65,9 @@ class IntervalPathDisplay(Display):
         sensitive_features: Any,
         ax: Any = None,
     ) -> Self:
-        """Train on one batch after another and draw the interval after each.
+        """Train on one batch after another and draw the anytime interval after each.
+
+        The interval for a single look is drawn at the end, and marked as such.
 
         Parameters
         ----------
@@ -78,10 +86,11 @@ class IntervalPathDisplay(Display):
             estimator.partial_fit(data.X, data.y, sensitive_features=data.sensitive)
             seen += len(data.y)
             rows.append(seen)
-            path.append(estimator.fairness_interval(X, y, sensitive_features=sensitive_features))
+            path.append(estimator.fairness_interval(X, y, sensitive_features=sensitive_features, anytime=True))
+        end = estimator.fairness_interval(X, y, sensitive_features=sensitive_features) if path else None
         criterion = estimator.model_.problem.criterion if path else None
         name = "unconstrained" if criterion is None else criterion.name
-        return cls(rows, {name: path}).plot(ax=ax)
+        return cls(rows, {name: path}, end).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the first path as a line in a band and the limits of the others as dashed lines.
@@ -104,6 +113,9 @@ class IntervalPathDisplay(Display):
             else:
                 ax.plot(self.rows, low, color=colour, linestyle="--", label=label)
                 ax.plot(self.rows, high, color=colour, linestyle="--")
+        if self.end is not None:
+            ends = (self.rows[-1], self.end.low, self.end.high)
+            ax.vlines(*ends, color="black", linewidth=3, clip_on=False, label="interval for one look at the end")
         count_rows(ax)
         if len(self.rows) > 1:
             ax.set_xlim(self.rows[0], self.rows[-1])
@@ -111,7 +123,9 @@ class IntervalPathDisplay(Display):
         kind = "" if first.metric.endswith("_ratio") else " difference"
         ax.set_ylabel(f"unfairness\n({first.metric.replace('_', ' ')}{kind})")
         level = percent(first.confidence_level)
-        ax.set_title(f"{level} intervals, each valid for one look only", fontsize="medium")
+        anytime = all(one.method.startswith("anytime") for path in self.paths.values() for one in path)
+        words = "intervals that hold at all looks together" if anytime else "intervals, each valid for one look only"
+        ax.set_title(f"{level} {words}", fontsize="medium")
         ax.legend(**LEGEND)
         return self._finish(ax)
 

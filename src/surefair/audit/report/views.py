@@ -175,6 +175,11 @@ def paths(audit: Found) -> list[tuple[MetricView, str, list[list[Found]]]]:
     ]
 
 
+def is_anytime(audit: Found) -> bool:
+    """Whether the intervals along the stream hold at all looks together; those of older audits do not."""
+    return bool(audit["path"]) and all(one.get("anytime", False) for one in audit["path"])
+
+
 def _looks(path: Iterable[Found], model: str, metric: str, source: str) -> list[Found]:
     found = [one for one in path if (one["model"], one["metric"], one["source"]) == (model, metric, source)]
     return sorted(found, key=lambda one: int(one["rows"]))

@@ -87,6 +87,7 @@ calibrate: .venv/installed  ## run the full statistical studies; results in docs
 	$(BIN)/python studies/classic.py
 	$(BIN)/python studies/corrections.py
 	$(BIN)/python studies/shards.py
+	$(BIN)/python studies/anytime.py
 
 reproduce: .venv/installed  ## repeat the paper's experiments; figures and tables in docs/results/paper; minutes
 	$(BIN)/surefair reproduce --out docs/results/paper

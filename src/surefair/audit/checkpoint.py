@@ -14,7 +14,7 @@ from surefair.tables.intake import COUNTERS
 
 FORMAT, VERSION = "surefair.audit-checkpoint", 5
 KEPT = 2  # checkpoints
-PATH: dict[str, Any] = {"model": str, "metric": str, "source": str, "rows": int}  # of a point on the path
+PATH: dict[str, Any] = {"model": str, "metric": str, "source": str, "rows": int, "anytime": bool}  # a point on the path
 
 Folder = str | os.PathLike[str]
 

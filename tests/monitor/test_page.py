@@ -59,7 +59,7 @@ def test_the_page_loads_itself_again(browser, watcher):
     page = browser.new_page()
     page.goto((watcher.folder / "status.html").as_uri())
     assert page.locator("text=500").count() > 0
-    with open(watcher.settings.source, "a") as log:  # noqa: PTH123
+    with open(watcher.settings.source, "a") as log:
         log.write("1,f\n" * 77)
     watcher.step()
     page.wait_for_selector("td:has-text('577')", timeout=10_000)

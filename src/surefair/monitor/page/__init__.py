@@ -47,10 +47,8 @@ def chart(status: dict[str, Any]) -> Markup:
     margin = status["settings"]["margin"]
     level = text.percent(status["settings"]["confidence_level"])
     looks = [_look(one, number, level) for one in _path(status)]
-    shown = [
-        look for look in looks if look.rows**2 >= looks[0].rows * looks[-1].rows
-    ]  # wide bands come first: cut them
-    values = [value for look in shown for value in (look.estimate, look.low, look.high)]
+    looks = [look for look in looks if look.rows**2 >= looks[0].rows * looks[-1].rows]  # the first bands are very wide
+    values = [value for look in looks for value in (look.estimate, look.low, look.high)]
     ends: dict[str, Any] = {"ceiling": 1.0} if ratio else {"floor": 0.0, "times": 100.0}
     return bands(
         [looks], make_scale([*values, margin], **ends), description="Unfairness as decisions came in",
@@ -72,8 +70,3 @@ def _look(one: dict[str, Any], number: Any, level: str) -> Look:
     limits = text.span(number(one["low"]), number(one["high"]))
     tip = svg.tip(f"after {text.whole(one['rows'])} decisions", f"unfairness: {number(one['estimate'])}", limits, level)
     return Look(one["rows"], one["estimate"], one["low"], one["high"], tip)
-
-
-def has_path(status: dict[str, Any]) -> bool:
-    """Whether there is anything to draw."""
-    return bool(_path(status))

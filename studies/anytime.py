@@ -130,7 +130,7 @@ def first_alarm(seed: int, change: Change, run_length: float) -> int:
     rng = np.random.default_rng(seed)
     detector = Detector.of(get_metric("demographic_parity"), MARGIN, run_length, GROUPS)
     for i in range(change.at + change.most):
-        detector = detector.gather(updates(rng, change.before if i < change.at else change.after)).update(i)
+        detector = detector.update(updates(rng, change.before if i < change.at else change.after)[None], [i])
         if detector.alarms and detector.alarms[-1].update > change.at:
             return i + 1 - change.at
     return change.most

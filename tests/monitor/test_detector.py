@@ -46,7 +46,7 @@ def test_a_gap_beyond_the_margin_raises_an_alarm_and_names_the_groups():
     detector = Detector.of(PARITY, 0.1, 1000.0, GROUPS)
     for update in range(200):
         rates = (0.3, 0.3) if update < 100 else (0.3, 0.6)
-        detector = detector.gather(table(rng.binomial(50, rates), [50, 50])).update(100 * (update + 1))
+        detector = detector.update(table(rng.binomial(50, rates), [50, 50])[None], [100 * (update + 1)])
         if update == 99:
             assert detector.n_alarms == 0
     first = detector.alarms[0]
@@ -60,9 +60,9 @@ def test_a_gap_beyond_the_margin_raises_an_alarm_and_names_the_groups():
 def test_few_rows_wait():
     detector = Detector.of(PARITY, 0.1, 1e9, GROUPS)
     for _ in range(BLOCK - 1):
-        detector = detector.gather(table([1, 0], [1, 1])).update(0)
+        detector = detector.update(table([1, 0], [1, 1])[None], [0])
     assert np.isneginf(detector.log_r).all()
-    detector = detector.gather(table([1, 0], [1, 1])).update(0)
+    detector = detector.update(table([1, 0], [1, 1])[None], [0])
     assert np.isfinite(detector.log_r).all()
     assert detector.waiting.sum() == 0
 
@@ -73,8 +73,8 @@ def test_segments_compose():
     start = Detector.of(PARITY, 0.1, 1e9, GROUPS)
     whole, one, two = start, start, start
     for i, counted in enumerate(tables):
-        whole = whole.gather(counted).update(0)
-        one, two = (one.gather(counted).update(0), two) if i < 12 else (one, two.gather(counted).update(0))
+        whole = whole.update(counted[None], [0])
+        one, two = (one.update(counted[None], [0]), two) if i < 12 else (one, two.update(counted[None], [0]))
     both = one.merge(two, 0)
     np.testing.assert_allclose(both.log_r, whole.log_r, rtol=1e-10)
     np.testing.assert_allclose(both.log_f, whole.log_f, rtol=1e-10)
@@ -83,8 +83,8 @@ def test_segments_compose():
 
 def test_what_was_before_an_alarm_does_not_come_back():
     start = Detector.of(PARITY, 0.1, 50.0, GROUPS)
-    large = start.gather(table([30, 20], [50, 50])).update(0)
-    alarmed = start.gather(table([50, 0], [50, 50])).update(0)
+    large = start.update(table([30, 20], [50, 50])[None], [0])
+    alarmed = start.update(table([50, 0], [50, 50])[None], [0])
     assert alarmed.n_alarms == 1
     merged = large.merge(alarmed, 0)
     assert np.isneginf(merged.log_r).all()
@@ -93,7 +93,7 @@ def test_what_was_before_an_alarm_does_not_come_back():
 
 def test_more_groups_keep_the_state():
     wider = Groups({None: Levels(np.array(["a", "aa", "b"]), "group")})
-    detector = Detector.of(PARITY, 0.1, 1e6, GROUPS).gather(table([40, 10], [50, 50])).update(100)
+    detector = Detector.of(PARITY, 0.1, 1e6, GROUPS).update(table([40, 10], [50, 50])[None], [100])
     moved = detector.among(wider)
     np.testing.assert_array_equal(moved.log_r[:, :, 1], detector.log_r[:, :, 0])  # a and b
     assert np.isneginf(moved.log_r[:, :, [0, 2]]).all()
@@ -108,7 +108,7 @@ def test_run_lengths_are_at_least_as_long_as_stated(rates):
         rng = np.random.default_rng(seed)
         detector = Detector.of(PARITY, 0.1, run_length, GROUPS)
         for _ in range(horizon):
-            detector = detector.gather(table(rng.binomial(40, rates), [40, 40])).update(0)
+            detector = detector.update(table(rng.binomial(40, rates), [40, 40])[None], [0])
             if detector.n_alarms:
                 break
         lengths.append(detector.n_updates)
@@ -123,5 +123,5 @@ def test_equalized_odds_looks_at_both_rates():
     counts = np.zeros((2, 2, 2), dtype=np.int64)
     counts[0], counts[1] = [[50, 50], [50, 50]], [[95, 5], [50, 50]]  # truth × decision: false positives differ
     for n in range(5):
-        detector = detector.gather(counts).update(n)
+        detector = detector.update(counts[None], [n])
     assert detector.alarms[0].rate == "false_positive_rate"

@@ -48,6 +48,7 @@ STEEPEST = 30.0  # largest tilt
 CELL = 0.2  # width of the cells of log ratios
 FARTHEST = 14.0  # log ratio from which on limits are infinite
 STEPS = 200  # most iterations
+PATIENCE = 9  # Newton steps before brackets are halved, too
 
 
 def tilts() -> tuple[FloatArray, FloatArray]:
@@ -265,7 +266,7 @@ def _crossing(function: Function, low: FloatArray, high: FloatArray, start: Floa
         close = high - low <= ERROR / 2.0
         almost = outside & np.isfinite(step) & (x - step <= ERROR / 4.0) & (step > low)
         step = np.where(almost, x - ERROR / 2.0, step)  # one look inside proves that the bracket is small
-        good = (good | (almost & (step > low))) & (k % 4 < 3)  # now and then, halve in any case
+        good = (good | (almost & (step > low))) & ((k < PATIENCE) | (k % 3 < 2))  # later, halve now and then
         x = np.where(close, high, np.where(good, step, (low + high) / 2.0))
         if close.all():
             break

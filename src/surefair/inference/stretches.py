@@ -145,14 +145,24 @@ class Stretches:
         [[250, 250], [250, 250]]
         """
         found = self
-        group = codes + np.array(self.groups.offsets)
-        cell = 4 * group + (2 * truth + decision)[:, None]
+        cell = self._cell(codes, truth, decision)
+        group = cell // 4
         done = 0
         while done < len(cell):
             end = min(len(cell), done + found.next_boundary - found.n)
             found = found._count(group[done:end], cell[done:end])
             done = end
         return found
+
+    def _cell(self, codes: IntArray, truth: IntArray, decision: IntArray) -> IntArray:
+        """Cell of each row in each sensitive column, numbered through."""
+        return np.asarray(4 * (codes + np.array(self.groups.offsets)) + (2 * truth + decision)[:, None])
+
+    def tables_of(self, codes: IntArray, truth: IntArray, decision: IntArray, part: IntArray, n_parts: int) -> IntArray:
+        """Counts of rows by part, without keeping them; shape (parts, groups, 2, 2)."""
+        size = self.total.size
+        cell = part[:, None] * size + self._cell(codes, truth, decision)
+        return np.bincount(cell.ravel(), minlength=n_parts * size).reshape(n_parts, *self.total.shape)
 
     @property
     def next_boundary(self) -> int:

@@ -16,11 +16,11 @@ compose: R = Rᴬ Fᴮ + Rᴮ and F = Fᴬ Fᴮ.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from surefair.inference.limits import Pairs
 from surefair.inference.metric import Metric
@@ -116,28 +116,45 @@ class Detector:
 
     @property
     def _log_statistic(self) -> float:
-        size = max(1, self.log_r.size)
-        return float(logsumexp(self.log_r) - np.log(size)) if self.log_r.size else -np.inf
+        return float(np.logaddexp.reduce(self.log_r, axis=None) - np.log(max(1, self.log_r.size)))
 
     def gather(self, table: IntArray) -> Detector:
-        """Take counts that belong to the current update, shape (groups, 2, 2)."""
+        """Take counts, shape (groups, 2, 2), that belong to an update that has not ended."""
+        return replace(self, waiting=self.waiting + self._of_pairs(table))
+
+    def _of_pairs(self, tables: IntArray) -> IntArray:
+        """Counts (..., groups, 2, 2) as counts of pairs (..., rates, pairs, 2, 2)."""
         pairs = Pairs.of(self.groups, False)
         both = np.stack([pairs.first, pairs.second], axis=1)
-        tallies = np.stack([np.stack(rate.tally(table), axis=-1) for rate in self.metric.rates])  # (rates, groups, 2)
-        return replace(self, waiting=self.waiting + tallies[:, both].astype(np.int64))
+        tallies = np.stack([np.stack(rate.tally(tables), axis=-1) for rate in self.metric.rates], axis=-3)
+        return np.asarray(tallies[..., both, :], dtype=np.int64)
 
-    def update(self, n: int) -> Detector:
-        """End the current update; ``n`` is the number of rows until now."""
-        waiting = self.waiting.copy()
-        ready = (waiting[..., 1] >= BLOCK).all(axis=-1)
-        log_r, log_f = self.log_r.copy(), self.log_f.copy()
-        if ready.any():
-            gain = _log_factors(waiting[ready].astype(np.float64), self.margin, self.metric.ratio)
-            log_r[:, ready] = np.logaddexp(0.0, log_r[:, ready]) + gain
-            log_f[:, ready] += gain
-            waiting[ready] = 0
-        moved = replace(self, waiting=waiting, log_r=log_r, log_f=log_f, n_updates=self.n_updates + 1)
-        return moved._alarmed(n)
+    def update(self, tables: IntArray, rows: Sequence[int]) -> Detector:
+        """Take the counts of some updates, one after the other.
+
+        Parameters
+        ----------
+        tables : ndarray of shape (updates, groups, 2, 2)
+        rows : sequence of int
+            Number of rows after each update.
+        """
+        waiting = self.waiting
+        ready, counts = [], []
+        for table in self._of_pairs(tables):
+            waiting = waiting + table
+            ready.append((waiting[..., 1] >= BLOCK).all(axis=-1))
+            counts.append(waiting[ready[-1]])
+            waiting = np.where(ready[-1][..., None, None], 0, waiting)
+        ends = np.cumsum([len(one) for one in counts])[:-1]
+        gains = np.split(
+            _log_factors(np.concatenate(counts).astype(np.float64), self.margin, self.metric.ratio), ends, 1
+        )
+        moved = replace(self, waiting=waiting, log_r=self.log_r.copy(), log_f=self.log_f.copy())
+        for some, gain, n in zip(ready, gains, rows, strict=True):
+            moved.log_r[:, some] = np.logaddexp(0.0, moved.log_r[:, some]) + gain
+            moved.log_f[:, some] += gain
+            moved = replace(moved, n_updates=moved.n_updates + 1)._alarmed(n)
+        return moved
 
     def _alarmed(self, n: int) -> Detector:
         """Raise an alarm and start again, if the statistic is large enough."""

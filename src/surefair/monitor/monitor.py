@@ -466,22 +466,17 @@ def _check_numbers(margin: Any, run_length: Any, update_rows: Any, max_waiting: 
 
 
 def _counted(state: _State, group: IntArray, truth: IntArray, decision: IntArray, update_rows: int | None) -> _State:
-    """Count rows, as one update or in updates of so many rows."""
-    stretches, detector = state.stretches, state.detector
-    first = 0
-    while first < len(decision) or update_rows is None:
-        room = len(decision) if update_rows is None else update_rows - stretches.n % update_rows
-        part = slice(first, first + room)
-        before = stretches.total
-        stretches = stretches.add(group[part], truth[part], decision[part])
-        detector = detector.gather(stretches.total - before)
-        if update_rows is None:
-            detector = detector.update(stretches.n)
-            break
-        if stretches.n % update_rows == 0:
-            detector = detector.update(stretches.n)
-        first += room
-    return state._replace(stretches=stretches, detector=detector)
+    """Count rows, as one update or in updates of so many rows, of which the last may not have ended."""
+    before, n = state.stretches.n, len(decision)
+    stretches = state.stretches.add(group, truth, decision)
+    update = np.zeros(n, dtype=np.int64)
+    ends = [before + n]
+    if update_rows is not None:
+        update = (before + np.arange(n)) // update_rows - before // update_rows
+        ends = [*range((before // update_rows + 1) * update_rows, before + n + 1, update_rows)]
+    tables = stretches.tables_of(group, truth, decision, update, len(ends) + 1)
+    detector = state.detector.update(tables[:-1], ends) if ends else state.detector
+    return state._replace(stretches=stretches, detector=detector.gather(tables[-1]))
 
 
 def _texts(ids: Any) -> list[str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from surefair.rows import FloatArray
-from surefair.tables.values import as_numbers, as_words, is_number
+from surefair.tables.values import MISSING, as_numbers, as_words, is_number
 
 SAME = 0.98  # share of pairs of rows, one of each kind, that a column orders rightly, from which on it gives them away
 SAME_ORDER = 0.9999  # the same for a label and a number with many values, which may be a very good feature
@@ -60,7 +60,7 @@ def leaks(columns: dict[str, pa.Array], target: NDArray[np.bool_]) -> dict[str, 
 def proxies(columns: dict[str, pa.Array], group: NDArray[Any]) -> dict[str, tuple[Any, float]]:
     """Columns that all but equal a group, with the group and their separation."""
     found: dict[str, tuple[Any, float]] = {}
-    for value in np.unique(group).tolist():
+    for value in np.setdiff1d(group, MISSING).tolist():
         for name, column in columns.items():
             share = separation(column, group == value)
             if share >= SAME and (name not in found or share > found[name][1]):

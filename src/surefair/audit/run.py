@@ -38,13 +38,14 @@ from surefair.audit.result import Audit
 from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
 from surefair.classifier import draw_seed, problem_of
-from surefair.diagnostics import dependent_rows
+from surefair.diagnostics import Diagnostic, dependent_rows
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
 from surefair.names import one_of
 from surefair.parallel.shards import blas_threads, merge_models, pack_models, receive
 from surefair.rows import Groups, Names, Rows
+from surefair.rows.sketch import hash_rows
 from surefair.storage.archive import Arrays, add_prefix, check_same, naming, select_prefix
 from surefair.storage.checks import value_of
 from surefair.storage.lock import locked
@@ -652,7 +653,8 @@ class Running:
             self._note(evaluation.tallies.values())
         common = dependent_rows.check(dependent, settings.split_by) + self.intake.late_columns()
         if settings.split_by is None:  # otherwise a value that repeats says it better
-            common += dependent_rows.check_copies(*evaluation.copies)
+            found_copies = dependent_rows.check_copies(*evaluation.copies)
+            common += found_copies or self._check_multiples()
         found = [findings.find(name, model, evaluation, common, settings) for name, model in self.models.items()]
         models = [one.values for one in found]
         diagnostics = [*common, *(d for one in found for d in one.diagnostics)]
@@ -680,6 +682,16 @@ class Running:
             versions={"surefair": version("surefair"), "python": platform.python_version()}
             | {name: version(name) for name in ("numpy", "numba", "scikit-learn", "pyarrow")},
         )
+
+    def _check_multiples(self) -> list[Diagnostic]:
+        """Check whether the whole table consists of copies of another one."""
+        if not self.complete or self.settings.shard_rows is not None:  # some of the rows are not here
+            return []
+        assert self.held is not None
+        seen = self.models["constrained"].seen
+        if not self.crossed:
+            seen = seen.after(hash_rows(self.held.X, self.held.y))
+        return dependent_rows.check_multiples(seen.times, len(seen.counts))
 
     @property
     def _is_stream(self) -> bool:

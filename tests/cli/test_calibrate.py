@@ -35,7 +35,7 @@ def test_it_calibrates_on_a_file(table, tmp_path, kind):
     path, out = tmp_path / f"people.{kind}", tmp_path / "new" / "folder"
     table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path)
     columns = ("--label", "hired", "--sensitive", "sex")
-    result = run(path, *columns, "--rows", 300, "--repetitions", 2, "--jobs", 1, "--out", out, "--quiet")
+    result = run(path, *columns, "--rows", 300, "--repetitions", 2, "--replicates", 10, "--jobs", 1, "--out", out, "--quiet")
     assert result.exit_code == 0, result.output
     kept = json.loads((out / "calibration.json").read_text())
     assert " ".join(kept["sentence"].split()) in " ".join(result.output.split())
@@ -51,7 +51,7 @@ def test_it_calibrates_on_a_file(table, tmp_path, kind):
 def test_a_file_goes_the_way_of_an_audit(table, tmp_path):
     path = tmp_path / "people.csv"
     table.to_csv(path, index=False)
-    few = ("--rows", 300, "--repetitions", 2, "--jobs", 1, "--out", tmp_path, "--quiet")
+    few = ("--rows", 300, "--repetitions", 2, "--replicates", 10, "--jobs", 1, "--out", tmp_path, "--quiet")
     result = run(path, "--label", "hired", "--sensitive", "sex", "--tolerance", 0.05, *few)
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "calibration.json").read_text())

@@ -1,4 +1,4 @@
-"""Measure how often audits raise false alarms on clean data, and whether any definite verdict on doubtful data is wrong.
+"""Measure false alarms of audits on clean data, and whether any definite verdict on doubtful data is wrong.
 
 False alarms: the rows of every file are independent and of one law. The table has the share of the files for which an
 audit reports columns that change (``LateColumn``), gaps that change (``ChangingGap``), copies (``DependentRows``) or

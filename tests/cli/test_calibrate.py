@@ -35,7 +35,9 @@ def test_it_calibrates_on_a_file(table, tmp_path, kind):
     path, out = tmp_path / f"people.{kind}", tmp_path / "new" / "folder"
     table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path)
     columns = ("--label", "hired", "--sensitive", "sex")
-    result = run(path, *columns, "--rows", 300, "--repetitions", 2, "--replicates", 10, "--jobs", 1, "--out", out, "--quiet")
+    result = run(
+        path, *columns, "--rows", 300, "--repetitions", 2, "--replicates", 10, "--jobs", 1, "--out", out, "--quiet"
+    )
     assert result.exit_code == 0, result.output
     kept = json.loads((out / "calibration.json").read_text())
     assert " ".join(kept["sentence"].split()) in " ".join(result.output.split())
@@ -101,7 +103,11 @@ def test_every_option_reaches_the_calibration(tmp_path):
         (("--dataset", "synthetic_dm", "--tolerance", 0.1, "--penalty", 2), 1, "Leave one of them out"),
         (("--dataset", "synthetic_dm", "--tolerance", 1), 1, "must be less than 1; received 1.0"),
         (("FILE", "--label", "job", "--sensitive", "sex"), 1, "The label 'job' must have two values"),
-        (("FILE", "--label", "hired", "--sensitive", "sex", "--rows", 10**12), 1, "GiB in each repetition, and at most 8"),
+        (
+            ("FILE", "--label", "hired", "--sensitive", "sex", "--rows", 10**12),
+            1,
+            "GiB in each repetition, and at most 8",
+        ),
         (("--dataset", "synthetic_dm", "--rows", 10**12), 1, "GiB in each repetition, and at most 8 are allowed"),
         (("--dataset", "synthetic_dm", "--repetitions", 10**12), 1, "repetitions must be 1,000,000 or less"),
         (("nowhere.csv", "--label", "y", "--sensitive", "z"), 1, "There is no file 'nowhere.csv'"),

@@ -238,7 +238,16 @@ class Running:
         Chunks or shards read, and rows trained on.
     """
 
-    PLAIN = ("files", "so_far", "chunks", "trained", "path", "complete", "crossed", "below")  # written to JSON as they are
+    PLAIN = (
+        "files",
+        "so_far",
+        "chunks",
+        "trained",
+        "path",
+        "complete",
+        "crossed",
+        "below",
+    )  # written to JSON as they are
 
     def __init__(self, data: Any, settings: AuditSettings, place: str | None, in_shards: bool = False) -> None:
         bad = BadRows(settings.max_bad_rows)

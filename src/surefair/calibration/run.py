@@ -230,8 +230,8 @@ def check_room(n_rows: int, n_features: int) -> None:
     need = 8 * n_rows * (n_features + 4)  # label, group, weight and place of each row besides its features
     if need > MOST_BYTES:
         raise ValueError(
-            f"{n_rows:,} rows with {n_features:,} features would need about {need / 2**30:,.1f} GiB in each repetition, "
-            f"and at most {MOST_BYTES // 2**30} are allowed. Draw fewer rows (n_rows, --rows)."
+            f"{n_rows:,} rows with {n_features:,} features would need about {need / 2**30:,.1f} GiB in each repetition,"
+            f" and at most {MOST_BYTES // 2**30} are allowed. Draw fewer rows (n_rows, --rows)."
         )
 
 

@@ -49,8 +49,9 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
             thread.submit(asyncio.run, _greet(distributed, address)).result()
         client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:  # a TimeoutError is an OSError
+        reason = error if str(error) else f"no answer for {TIMEOUT:g} s"
         raise ConnectionError(
-            f"No Dask scheduler answers at {address!r} ({error or f'no answer for {TIMEOUT:g} s'}). Start one with `dask scheduler`, or correct "
+            f"No Dask scheduler answers at {address!r} ({reason}). Start one with `dask scheduler`, or correct "
             "the address."
         ) from error
     with client:

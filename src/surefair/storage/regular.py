@@ -16,13 +16,11 @@ def open_regular(path: str | os.PathLike[str], advice: str = "Copy its content t
     Traceback (most recent call last):
     ValueError: 'null' is a pipe or a device, which may never end. Copy its content to a file, and pass that.
     """
-    file = open(path, "rb", opener=_without_waiting)
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 (the caller closes it)
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()
-    raise ValueError(
-        f"{os.path.basename(os.fspath(path))!r} is a pipe or a device, which may never end. {advice}"
-    )
+    raise ValueError(f"{os.path.basename(os.fspath(path))!r} is a pipe or a device, which may never end. {advice}")
 
 
 def _without_waiting(path: str, flags: int) -> int:

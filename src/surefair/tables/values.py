@@ -64,13 +64,13 @@ def to_number(word: str) -> float | None:
 
 
 def as_words(column: pa.Array) -> tuple[NDArray[np.intp], NDArray[Any]]:
-    """Return the place of each row's word among the distinct words, and these; missing values share one word.
+    r"""Return the place of each row's word among the distinct words, and these; missing values share one word.
 
     Examples
     --------
     >>> code, words = as_words(pa.array(["b", "a", None, "-0.0", "0.0"]))
     >>> words[code].tolist()
-    ['b', 'a', '\\x00(missing)', '0.0', '0.0']
+    ['b', 'a', '\x00(missing)', '0.0', '0.0']
     """
     if pa.types.is_floating(column.type):  # NaN is missing, not a word
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)

@@ -57,7 +57,7 @@ def command(
     quiet: bool,
     **columns: Any,
 ) -> None:
-    """Compare two models that decided on the same rows: which one treats groups less differently?
+    """Find out which of two models treats groups less differently, from their decisions on the same rows.
 
     FILE is a CSV (also compressed), Parquet or Arrow file, or a folder of such files, with a column of decisions for
     each model. If the decisions of model b are in a second file, name it too, and the column --key that both share. A
@@ -66,10 +66,10 @@ def command(
     if len(files) > 2:
         raise click.UsageError(f"Name one file, or two; received {len(files)}.")
 
-    from surefair.tables.paired import PairedColumns
+    from surefair.tables.paired import PairColumns
 
     with one_line_errors():
-        asked = PairedColumns(sensitive=split_names(sensitive), **columns)
+        asked = PairColumns(sensitive=split_names(sensitive), **columns)
         prepare_folder(out, *FILES)
         found = _compare(asked, files, metric, intersections, confidence_level)
         found.to_json(out / FILES[0])

@@ -20,7 +20,7 @@ from surefair.tables.source import DataSource, open_source
 from surefair.tables.values import MISSING, BoolArray, as_numbers, as_words, plain_column
 
 
-class PairedRows(NamedTuple):
+class Paired(NamedTuple):
     """Rows with the decisions of two models; columns of words are categorical series."""
 
     decisions: tuple[Any, Any]  # words, or scores if there is a threshold
@@ -34,7 +34,7 @@ class PairedRows(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairedColumns:
+class PairColumns:
     """Which columns hold the decisions of two models, and what else is known about the rows.
 
     Attributes
@@ -70,7 +70,7 @@ class PairedColumns:
     encoding: str = "utf-8"
     max_bad_rows: int = 100
 
-    def read(self, first: str, second: str | None = None) -> PairedRows:
+    def read(self, first: str, second: str | None = None) -> Paired:
         """Read one file with the decisions of both models, or two files that are joined by the key.
 
         Parameters
@@ -86,7 +86,7 @@ class PairedColumns:
             table = _read(a, [self.decision_a, self.decision_b, *self._others])
             columns = {name: plain_column(table, name) for name in table.column_names}
             decisions = columns[self.decision_a], columns[self.decision_b]
-            n = {"read": table.num_rows}
+            n: dict[str, Any] = {"read": table.num_rows}
             found = [a]
         else:
             b = self._open(second, bad)
@@ -95,8 +95,8 @@ class PairedColumns:
             found = [a, b]
         place = a.place if second is None else lambda number: f"row {number + 1:,} of those with a key in both files"
         good = self._good(decisions, columns, bad, place)
-        data = {"files": [file._asdict() for one in found for file in one.files()], "rows": n}
-        data["rows"] |= {"compared": int(good.sum()), "bad": bad.to_dict()}
+        files = [file._asdict() for one in found for file in one.files()]
+        data = {"files": files, "rows": n | {"compared": int(good.sum()), "bad": bad.to_dict()}}
         names = self._names([first, *([] if second is None else [second])])
         return self._rows(decisions, columns, good, names, data)
 
@@ -169,17 +169,17 @@ class PairedColumns:
         good: BoolArray,
         names: tuple[str, str],
         data: dict[str, Any],
-    ) -> PairedRows:
+    ) -> Paired:
         """Good rows, as words and numbers."""
         words = {name: _series(columns[name], good) for name in (*self.sensitive, self.label, self.clusters) if name}
         label = None if self.label is None else words[self.label]
         if self.threshold is None:
             of_a, of_b = (_series(column, good) for column in decisions)
-            positive = self._positive(of_a, of_b, label)
+            positive: str | None = self._positive(of_a, of_b, label)
         else:
             of_a, of_b = (as_numbers(column)[0][good] for column in decisions)
             positive = None if label is None else self._positive(label)
-        return PairedRows(
+        return Paired(
             (of_a, of_b), {name: words[name] for name in self.sensitive}, label,
             None if self.weights is None else as_numbers(columns[self.weights])[0][good],
             None if self.clusters is None else words[self.clusters], positive, names, data,
@@ -187,7 +187,9 @@ class PairedColumns:
 
     def _positive(self, *columns: Any) -> str:
         """The positive value; columns with three or more values, or with other values than the rest, are refused."""
-        values = [sorted(column.cat.categories, key=in_order) for column in columns if column is not None]
+        values: list[list[str]] = [
+            sorted(column.cat.categories, key=in_order) for column in columns if column is not None
+        ]
         called = [self.decision_a, self.decision_b, self.label] if len(columns) > 1 else [self.label]
         every = sorted({word for found in values for word in found}, key=in_order)
         if len(every) > 2:
@@ -213,7 +215,7 @@ class _Joined(NamedTuple):
     n_b: int
 
 
-def _join(wanted: PairedColumns, a: DataSource, b: DataSource, bad: BadRows) -> _Joined:
+def _join(wanted: PairColumns, a: DataSource, b: DataSource, bad: BadRows) -> _Joined:
     """Join two files by their key, and count the rows that only one of them has."""
     key = wanted.key
     assert key is not None
@@ -309,7 +311,7 @@ def _read(source: DataSource, columns: list[str]) -> pa.Table:
 def _series(column: pa.Array, good: BoolArray) -> Any:
     """Words of the good rows, as a categorical series without categories that no row has."""
     code, words = as_words(column)
-    return pd.Series(pd.Categorical.from_codes(code[good], words)).cat.remove_unused_categories()
+    return pd.Series(pd.Categorical.from_codes(code[good], pd.Index(words))).cat.remove_unused_categories()
 
 
 def _some(values: list[str]) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the search below
     from surefair.plotting.density import DensityDisplay as DensityDisplay
     from surefair.plotting.fairness_interval import FairnessIntervalDisplay as FairnessIntervalDisplay
     from surefair.plotting.interval_path import IntervalPathDisplay as IntervalPathDisplay
+    from surefair.plotting.threshold import ThresholdDisplay as ThresholdDisplay
 
 
 def _find() -> dict[str, type[Display]]:

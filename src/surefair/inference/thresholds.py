@@ -22,7 +22,7 @@ from scipy.stats import norm
 from surefair.criteria import Criterion
 from surefair.inference.counts import Counts, effective_sides, rates_of
 from surefair.inference.interval import UNDECIDED, VIOLATES, WITHIN, plain
-from surefair.inference.limits import Gaps, Pairs, check_level, fold, gap_limits, single_limits
+from surefair.inference.limits import Pairs, check_level, fold, gap_limits, single_limits
 from surefair.inference.metric import Metric, get_metric
 from surefair.inference.moves import normal_tables, rate_moves
 from surefair.inference.sample import Input, check_numbers, decide, relative_weight
@@ -234,7 +234,9 @@ class _Bands(NamedTuple):
     rate: FloatArray
     low: FloatArray
     high: FloatArray
-    gaps: Gaps  # arrays of shape (thresholds, rates, pairs)
+    gap: FloatArray  # (thresholds, rates, pairs)
+    gap_low: FloatArray
+    gap_high: FloatArray
 
 
 def _bands(counted: _Counted, metric: Metric, level: float, n_replicates: int, seed: int) -> _Bands:
@@ -255,12 +257,14 @@ def _bands(counted: _Counted, metric: Metric, level: float, n_replicates: int, s
         moved = measured * np.exp(part)
     gaps = gap_limits(measured, moved, pairs, effective, level, "normal")
     top = np.inf if metric.ratio else 1.0
-    low = np.where(gaps.sure, gaps.low, -top)
-    high = np.where(gaps.sure, gaps.high, top)
-    ends = [one.reshape(*shape[:2], -1) for one in (gaps.gap, low, high, gaps.sure)]
+    low, high = np.where(gaps.sure, gaps.low, -top), np.where(gaps.sure, gaps.high, top)
     rate_low, rate_high = _rate_bands(measured, off, effective, level)
     n = np.stack([rate.tally(counts.rows)[1] for rate in rates], axis=1)
-    return _Bands(n, *(one.reshape(shape) for one in (measured, rate_low, rate_high)), Gaps(*ends))
+    of_pairs = (*shape[:2], len(pairs.first))
+    return _Bands(
+        n=n, rate=measured.reshape(shape), low=rate_low.reshape(shape), high=rate_high.reshape(shape),
+        gap=gaps.gap.reshape(of_pairs), gap_low=low.reshape(of_pairs), gap_high=high.reshape(of_pairs),
+    )  # fmt: skip
 
 
 def _rate_bands(
@@ -285,14 +289,13 @@ def _curve(counted: _Counted, bands: _Bands, metric: Metric, level: float, libra
     table: dict[str, list[Any]] = {name: [] for name in ("threshold", "estimate", "low", "high", "first", "second")}
     names = groups.table(pairs.first, "first") | groups.table(pairs.second, "second")
     for j, t in enumerate(at):
-        gap, low, high = (one[j] for one in bands.gaps[:3])
-        unfair, best = _largest(gap, low, high, metric.ratio)
+        unfair, best = _largest(bands.gap[j], bands.gap_low[j], bands.gap_high[j], metric.ratio)
         row = (t, *unfair, names["first"][best], names["second"][best])
         for name, value in zip(table, row, strict=True):
             table[name].append(value)
     by_group = _long(at, metric, groups.table(), {"n": bands.n.astype(np.int64), "rate": bands.rate,
                                                   "low": bands.low, "high": bands.high})  # fmt: skip
-    by_pair = _long(at, metric, names, dict(zip(("gap", "low", "high"), bands.gaps[:3], strict=True)))
+    by_pair = _long(at, metric, names, {"gap": bands.gap, "low": bands.gap_low, "high": bands.gap_high})
     n = int(counted.counts.rows[: groups.sizes[0]].sum())
     words = _sentence(table, metric, level, n)
     return ThresholdCurve(at, table, by_group, by_pair, library, metric.name, float(level), n, words)

@@ -216,8 +216,9 @@ class _Counted(NamedTuple):
         shape = (sum(groups.sizes), 2, len(at) + 1)
         some = np.repeat(weight, cell.shape[1])
         kinds = (some > 0.0, some, some**2)
-        tables = (np.bincount(cell.ravel(), kind, minlength=int(np.prod(shape))).reshape(shape) for kind in kinds)
-        return cls(Counts(*tables), at, groups)
+        tables = (np.bincount(cell.ravel(), kind, minlength=int(np.prod(shape))) for kind in kinds)
+        counts = Counts(*(np.asarray(table, dtype=np.float64).reshape(shape) for table in tables))
+        return cls(counts, at, groups)
 
     def decided(self, tables: FloatArray) -> FloatArray:
         """Counts by decision at each threshold, shape (thresholds, ..., groups, 2, 2)."""

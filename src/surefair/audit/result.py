@@ -173,7 +173,7 @@ class Audit:
         found: dict[str, Any] = json.loads(files("surefair.audit").joinpath("schema.json").read_text(encoding="utf-8"))
         return found
 
-    def model(self, name: str = "constrained") -> dict[str, Any]:
+    def model(self, name: str = "constrained") -> AuditedModel:
         """Return one of the models.
 
         Parameters
@@ -182,10 +182,11 @@ class Audit:
 
         Returns
         -------
-        dict
+        AuditedModel
+            A dict, whose ``to_sklearn`` returns the model itself.
         """
         models = {model["name"]: model for model in self.models}
-        return models[one_of(name, models, "model")]
+        return AuditedModel(models[one_of(name, models, "model")], self)
 
     def interval(self, metric: str | None = None, source: str = "total", model: str = "constrained") -> dict[str, Any]:
         """Return an interval for a model's unfairness.
@@ -218,6 +219,45 @@ class Audit:
         table["first"] = [str(row["pair"][0]) for row in rows]
         table["second"] = [str(row["pair"][1]) for row in rows]
         return make_frame(table)
+
+
+class AuditedModel(dict[str, Any]):
+    """What an audit found about a model, as a dict, and the model itself as a scikit-learn estimator."""
+
+    def __init__(self, found: dict[str, Any], audit: Audit) -> None:
+        super().__init__(found)
+        self._audit = audit
+
+    def to_sklearn(self) -> Any:
+        """Return the audited model as a scikit-learn pipeline, which works without surefair.
+
+        It takes data frames with the columns of the data, numbers as numbers and text as text, and missing values as
+        NaN or None. Categories that the audit did not see, missing values and values far out in the tails are treated
+        as the audit treats them. The last step, a ``LogisticRegression`` (for the squared error, a
+        ``RidgeClassifier``), has the coefficients of the columns in their original units.
+
+        Returns
+        -------
+        Pipeline
+            Labels that are whole numbers become ints; others stay text. A CSV file is best read with
+            ``pandas.read_csv(path, skipinitialspace=True, na_values="?")``, which reads values as the audit does.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import surefair as sf
+        >>> data = sf.datasets.SyntheticDM(seed=0).sample(500)
+        >>> names = [f"x{i}" for i in range(data.X.shape[1])]
+        >>> table = pd.DataFrame(data.X, columns=names).assign(label=data.y, group=data.sensitive)
+        >>> model = sf.audit(table, label="label", sensitive="group", n_replicates=5).model().to_sklearn()
+        >>> [name for name, step in model.steps]
+        ['columns', 'linear']
+        >>> len(model.predict(table))
+        500
+        """
+        from surefair.audit.export import to_sklearn  # scikit-learn is slow to import
+
+        return to_sklearn(self._audit.settings, self._audit.columns, self)
 
 
 def find_interval(model: dict[str, Any], metric: str, source: str = "total") -> dict[str, Any]:

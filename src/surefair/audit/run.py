@@ -702,7 +702,7 @@ class Running:
             role = roles.get(name) or ("left out" if n == 0 and note else "dropped" if column is None else column.role)
             found.append({
                 "name": name, "role": role, "features": n, "missing": self.intake.missing[name],
-                "unseen": self.intake.unseen[name], "note": note,
+                "unseen": self.intake.unseen[name], "note": note, "encoding": encoder.describe(name),
             })  # fmt: skip
         return found
 

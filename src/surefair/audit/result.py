@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
+from surefair.audit.about import check_about
 from surefair.names import one_of
 from surefair.rows import make_frame
 from surefair.storage.atomic import written_whole
@@ -101,16 +102,27 @@ class Audit:
         with written_whole(path) as file:
             file.write(content.encode())
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        purpose: str | None = None,
+        author: str | None = None,
+        date: str | None = None,
+    ) -> None:
         """Write the audit as a report, one HTML file; an older file stays as it was until the new one is complete.
 
         Parameters
         ----------
         path : path
+        title, purpose, author, date : str, optional
+            What heads the report, in place of what the audit was begun with. The date is a day such as "2026-03-31".
         """
         from surefair.audit.report import render  # templates are slow to import, and many audits write no report
 
-        page = render(self.to_dict())
+        given = check_about({"title": title, "purpose": purpose, "author": author, "date": date})
+        page = render(self.to_dict() | {"settings": self.settings | given})
         with written_whole(path) as file:
             file.write(page.encode())
 

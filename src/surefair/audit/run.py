@@ -95,6 +95,10 @@ def audit(
     n_replicates: int = 200,
     random_state: int = 0,
     shard_rows: int | None = None,
+    title: str | None = None,
+    purpose: str | None = None,
+    author: str | None = None,
+    date: str | None = None,
     checkpoint: Folder | None = None,
     n_jobs: int | None = None,
     engine: str = "local",
@@ -141,6 +145,9 @@ def audit(
     shard_rows : int, optional
         Smallest number of rows in a shard, to read a folder of Parquet files in shards; by default the folder is read
         as one stream.
+    title, purpose, author, date : str, optional
+        What heads the report. The date is a day such as "2026-03-31"; it is never taken from the clock, so that the
+        same data give the same bytes.
     checkpoint : path, optional
         Folder to save the state in, once a minute; ``resume`` continues from there.
     n_jobs : int, optional
@@ -172,6 +179,7 @@ def audit(
         max_bad_rows=max_bad_rows,
         confidence_level=confidence_level, loss=loss, surrogate=surrogate, tolerance=tolerance, penalty=penalty,
         alpha=alpha, n_replicates=n_replicates, random_state=random_state, shard_rows=shard_rows,
+        title=title, purpose=purpose, author=author, date=date,
     ))  # fmt: skip
     check_engine(asked, engine, address, checkpoint)
     _check_jobs(n_jobs)

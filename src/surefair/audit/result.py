@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
@@ -58,6 +58,10 @@ class Audit:
         What the intervals assume, whether it holds, and the diagnostics that say it does not.
     versions : dict
         Versions of the software.
+    comparisons : list of dict
+        Unfairness of the constrained model minus that of the unconstrained one on the same rows, for each metric with a
+        verdict, as ``sf.compare`` finds it: estimate, low, high, verdict, sentence, by_pair. The interval is about
+        these two very models. Empty without a criterion.
     """
 
     sentence: str
@@ -73,6 +77,7 @@ class Audit:
     path: list[dict[str, Any]]
     assumptions: list[dict[str, Any]]
     versions: dict[str, str]
+    comparisons: list[dict[str, Any]] = field(default_factory=list)
 
     def __str__(self) -> str:
         unmet = [f"Assumption not met: {one['assumes']}" for one in self.assumptions if not one["held"]]
@@ -147,9 +152,10 @@ class Audit:
                 f"This release reads audits of version {VERSION}; received version {version!r}. Run the audit again, "
                 "or use the release that wrote it."
             )
-        wanted = {field.name for field in fields(cls)}
+        wanted = {one.name for one in fields(cls)}
         values = {name: value for name, value in found.items() if name not in ("format", "version")}
-        if missing := sorted(wanted - values.keys()):
+        needed = {one.name for one in fields(cls) if one.default_factory is MISSING}  # others came later
+        if missing := sorted(needed - values.keys()):
             raise ValueError(f"The audit is incomplete: it has no {', '.join(missing)}. Run the audit again.")
         if unknown := sorted(values.keys() - wanted):
             raise ValueError(f"An audit has no {', '.join(unknown)}. Remove what was added, or run the audit again.")

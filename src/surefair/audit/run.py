@@ -39,6 +39,7 @@ from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
 from surefair.classifier import draw_seed, problem_of
 from surefair.diagnostics import dependent_rows
+from surefair.diagnostics.changing_gap import ChangingGap
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
@@ -663,6 +664,7 @@ class Running:
         models = [one.values for one in found]
         diagnostics = [*common, *(d for one in found for d in one.diagnostics)]
         diagnostics += [d for model in self.models.values() for d in model.diagnostics]
+        about_rows = [*common, *(d for d in diagnostics if isinstance(d, ChangingGap))]
         verdict = None
         if settings.margin is not None:
             verdict = findings.overall(one["verdict"] for one in models[0]["verdicts"])
@@ -681,6 +683,7 @@ class Running:
             groups=groups,
             models=models,
             price=findings.price(evaluation, settings.confidence_level),
+            comparisons=[] if evaluation.pairs is None else evaluation.pairs.compare(settings, about_rows),
             path=self.path,
             assumptions=findings.assumptions(diagnostics),
             versions={"surefair": version("surefair"), "python": platform.python_version()}

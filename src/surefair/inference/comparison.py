@@ -292,6 +292,7 @@ def compare_counts(
     settings: Settings,
     names: tuple[str, str] = ("a", "b"),
     labelled: bool = True,
+    diagnostics: Sequence[Diagnostic] = (),
 ) -> Comparison:
     """Compare two models by the counts of their decisions.
 
@@ -308,6 +309,8 @@ def compare_counts(
     names : tuple of str
     labelled : bool
         Whether there are labels.
+    diagnostics : sequence of Diagnostic
+        What else is known about the models or rows; some rule out a definite verdict.
     """
     groups = about.groups
     level = settings.confidence_level
@@ -337,12 +340,13 @@ def compare_counts(
     table |= {"difference": shown.gap.ravel().tolist()}
     table |= {"low": shown.low.ravel().tolist(), "high": shown.high.ravel().tolist()}
     verdict = UNDECIDED
-    if not any(one.forbids_verdict for interval in (a, b) for one in interval.diagnostics):
+    diagnosed = tuple(dict.fromkeys((*diagnostics, *a.diagnostics, *b.diagnostics)))
+    if not any(one.forbids_verdict for one in diagnosed):
         verdict = f"{names[1]} is less unfair" if top < 0.0 else f"{names[0]} is less unfair" if low > 0.0 else verdict
     found = Comparison(
         estimate=estimate, low=low, high=top, a=a, b=b, accuracy=accuracy, _by_pair=table, _library=about.library,
         names=names, agreement=float(same / rows.sum()), n=a.n, metric=metric.name, confidence_level=level,
-        verdict=verdict, sentence="", diagnostics=tuple(dict.fromkeys((*a.diagnostics, *b.diagnostics))),
+        verdict=verdict, sentence="", diagnostics=diagnosed,
     )  # fmt: skip
     return replace(found, sentence=_sentence(found))
 

@@ -96,6 +96,11 @@ def reasons(audit: Found) -> list[tuple[str, list[str]]]:
     ]
 
 
+def find_metric(known: Iterable[MetricView], name: str) -> MetricView:
+    """Find a metric by its name."""
+    return next(metric for metric in known if metric.name == name)
+
+
 class GroupRate(NamedTuple):
     """The rate of one group under each model."""
 

@@ -44,7 +44,7 @@ from surefair.inference.cross_fit import CrossFit
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
 from surefair.names import one_of
-from surefair.parallel.shards import blas_threads, merge_models, pack_models, receive
+from surefair.parallel.shards import merge_models, pack_models, receive
 from surefair.rows import Groups, Names, Rows
 from surefair.storage.archive import Arrays, add_prefix, check_same, naming, select_prefix
 from surefair.storage.checks import value_of
@@ -483,9 +483,7 @@ class Running:
         self.intake = self.intake.elsewhere(0, self.source.place)
         packed = pack_models(self.models)
         known = np.unique(side[chosen])
-        return Plan(
-            self.settings, self.intake, self.read, CHUNK, held_out, table.num_rows, known, packed, blas_threads()
-        )
+        return Plan(self.settings, self.intake, self.read, CHUNK, held_out, table.num_rows, known, packed)
 
     def _save(self, folder: Folder) -> None:
         checkpoints.write(folder, self.chunks, self.intake.read, *self._pack())

@@ -101,7 +101,7 @@ class CrossFit:
         decision = np.empty(rows.n, dtype=np.int64)
         for number, one in enumerate(found):
             decision[fold == number] = one.decision
-        tables = {source: sum(one.tables[source] for one in found) for source in found[0].tables}
+        tables = {source: np.sum([one.tables[source] for one in found], axis=0) for source in found[0].tables}
         counts = count_decisions(decision, rows.truth, rows.group, rows.groups.sizes, rows.uneven_weight)
         return cls(rows, tuple(one.model for one in found), decision, counts, tables)
 

@@ -26,8 +26,9 @@ from surefair.inference.limits import Pairs, check_level, fold, gap_limits, sing
 from surefair.inference.metric import Metric, get_metric
 from surefair.inference.moves import normal_tables, rate_moves
 from surefair.inference.sample import Input, check_numbers, decide, relative_weight
+from surefair.inference.scores import as_scores
 from surefair.pages.summary import summary
-from surefair.rows import FloatArray, Groups, as_column, as_columns, library_of, make_frame, same_length
+from surefair.rows import FloatArray, Groups, as_columns, library_of, make_frame, same_length
 
 N_THRESHOLDS = 49
 """Thresholds by default: so many quantiles of the scores."""
@@ -201,7 +202,7 @@ class _Counted(NamedTuple):
                 f"y_true is None, and the metric {metric.name!r} needs labels. Pass the labels, or use "
                 "metric='demographic_parity', which needs none."
             )
-        score = _scores(y_score)
+        score = as_scores(y_score, "y_score must hold numbers")
         columns = as_columns(given.sensitive_features, given.intersections)
         truth = np.zeros(len(score), dtype=np.int64)
         if y_true is not None:
@@ -341,19 +342,6 @@ def _sentence(table: dict[str, list[Any]], metric: Metric, level: float, n: int)
         f"({low:.3f} to {high:.3f}). The bands hold for all thresholds together with {100.0 * level:.6g} % confidence, "
         f"on {n:,} rows."
     )
-
-
-def _scores(y_score: Any) -> FloatArray:
-    column = as_column(y_score, "score")
-    if column.dtype.kind not in "biuf":
-        raise ValueError(f"y_score must hold numbers; received {column[:3].tolist()}, for example.")
-    found = column.astype(np.float64)
-    if len(found) == 0:
-        raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
-    if not np.isfinite(found).all():
-        row = int(np.argmin(np.isfinite(found)))
-        raise ValueError(f"The score in row {row} is {found[row]}. Scores must be finite; drop the row or correct it.")
-    return found
 
 
 def _thresholds(thresholds: Any, score: FloatArray) -> FloatArray:

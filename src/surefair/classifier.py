@@ -791,7 +791,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             values, names = as_features(X)
             X = values if names is None else pd.DataFrame(values, columns=names, copy=False)
         if isinstance(X, np.ma.MaskedArray):
-            X = np.ma.filled(X.astype(np.float64), np.nan)  # what is masked is missing, and refused like other missing values
+            X = np.ma.filled(X.astype(np.float64), np.nan)  # masked values are refused like other missing ones
         if not hasattr(self, "feature_names_in_") and _is_plain(X):  # a shortcut for what validate_data would do
             if reset:
                 self.n_features_in_ = X.shape[1]

@@ -39,6 +39,7 @@ from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
 from surefair.classifier import draw_seed, problem_of
 from surefair.diagnostics import Diagnostic, dependent_rows
+from surefair.diagnostics.changing_gap import ChangingGap
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
@@ -96,6 +97,10 @@ def audit(
     n_replicates: int = 200,
     random_state: int = 0,
     shard_rows: int | None = None,
+    title: str | None = None,
+    purpose: str | None = None,
+    author: str | None = None,
+    date: str | None = None,
     checkpoint: Folder | None = None,
     n_jobs: int | None = None,
     engine: str = "local",
@@ -142,6 +147,9 @@ def audit(
     shard_rows : int, optional
         Smallest number of rows in a shard, to read a folder of Parquet files in shards; by default the folder is read
         as one stream.
+    title, purpose, author, date : str, optional
+        What heads the report. The date is a day such as "2026-03-31"; it is never taken from the clock, so that the
+        same data give the same bytes.
     checkpoint : path, optional
         Folder to save the state in, once a minute; ``resume`` continues from there.
     n_jobs : int, optional
@@ -173,6 +181,7 @@ def audit(
         max_bad_rows=max_bad_rows,
         confidence_level=confidence_level, loss=loss, surrogate=surrogate, tolerance=tolerance, penalty=penalty,
         alpha=alpha, n_replicates=n_replicates, random_state=random_state, shard_rows=shard_rows,
+        title=title, purpose=purpose, author=author, date=date,
     ))  # fmt: skip
     check_engine(asked, engine, address, checkpoint)
     _check_jobs(n_jobs)
@@ -666,6 +675,7 @@ class Running:
         models = [one.values for one in found]
         diagnostics = [*common, *(d for one in found for d in one.diagnostics)]
         diagnostics += [d for model in self.models.values() for d in model.diagnostics]
+        about_rows = [*common, *(d for d in diagnostics if isinstance(d, ChangingGap))]
         verdict = None
         if settings.margin is not None:
             verdict = findings.overall(one["verdict"] for one in models[0]["verdicts"])
@@ -684,6 +694,7 @@ class Running:
             groups=groups,
             models=models,
             price=findings.price(evaluation, settings.confidence_level),
+            comparisons=[] if evaluation.pairs is None else evaluation.pairs.compare(settings, about_rows),
             path=self.path,
             assumptions=findings.assumptions(diagnostics),
             versions={"surefair": version("surefair"), "python": platform.python_version()}
@@ -723,7 +734,7 @@ class Running:
             role = roles.get(name) or ("left out" if n == 0 and note else "dropped" if column is None else column.role)
             found.append({
                 "name": name, "role": role, "features": n, "missing": self.intake.missing[name],
-                "unseen": self.intake.unseen[name], "note": note,
+                "unseen": self.intake.unseen[name], "note": note, "encoding": encoder.describe(name),
             })  # fmt: skip
         return found
 

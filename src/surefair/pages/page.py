@@ -60,7 +60,16 @@ def _own(name: str) -> tuple[Markup, str]:
     return Markup(content), f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
 
 
-def render_page(package: str, values: Mapping[str, Any], *, title: str, subject: str, about: str, version: str) -> str:
+def render_page(
+    package: str,
+    values: Mapping[str, Any],
+    *,
+    title: str,
+    subject: str,
+    about: str,
+    version: str,
+    facts: Mapping[str, str] | None = None,
+) -> str:
     """Write a report as one HTML page; the same values give the same bytes.
 
     Parameters
@@ -75,6 +84,8 @@ def render_page(package: str, values: Mapping[str, Any], *, title: str, subject:
         One or two sentences below the heading.
     version : str
         Version of surefair that made the report.
+    facts : mapping of str to str, optional
+        What else stands below the heading, such as author and date, by name.
 
     Returns
     -------
@@ -87,7 +98,7 @@ def render_page(package: str, values: Mapping[str, Any], *, title: str, subject:
         f"default-src 'none'; style-src {style_hash}; script-src {script_hash}; base-uri 'none'; form-action 'none'"
     )
     return environment.get_template("page.html.j2").render(
-        title=title, subject=subject, about=about, version=version,
+        title=title, subject=subject, about=about, version=version, facts=facts or {},
         sections=_sections(environment, values), style=style, script=script, policy=policy,
     )  # fmt: skip
 

@@ -9,13 +9,13 @@ import json
 import os
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Self
 
 from surefair.audit.about import check_about
 from surefair.names import one_of
 from surefair.rows import make_frame
 from surefair.storage.atomic import written_whole
+from surefair.storage.regular import open_regular
 
 FORMAT = "surefair.Audit"
 VERSION = 3
@@ -174,8 +174,10 @@ class Audit:
         Audit
         """
         name = os.fspath(path)
+        with open_regular(path) as file:
+            content = file.read()
         try:
-            found = json.loads(Path(path).read_bytes())
+            found = json.loads(content)
         except ValueError as error:
             raise ValueError(f"{name!r} is not JSON: {error}. Pass the audit.json that an audit wrote.") from error
         if not isinstance(found, dict):

@@ -208,7 +208,7 @@ class Category:
         encoder = OneHotEncoder(
             drop=[words[most_common]], max_categories=kept + 1 if rare else None,
             handle_unknown="infrequent_if_exist", sparse_output=False,
-            feature_name_combiner=lambda _, value: f"{name} = {OTHER if value == 'infrequent_sklearn' else value}",
+            feature_name_combiner=_feature_name,
         ).fit(words[code][:, None])  # fmt: skip
         known = encoder.categories_[0]
         self.name = name
@@ -237,6 +237,13 @@ class Category:
         """Return plain values, ready for JSON: the feature of each known word and of all others, None for none."""
         *known, other = (int(row.argmax()) if row.any() else None for row in self.indicators)
         return {"words": dict(zip(self.places, known, strict=True)), "other": other}
+
+
+def _feature_name(column: str, word: str) -> str:
+    """Name of the indicator of a word; rare words share one."""
+    if word == MISSING:
+        return f"{column} is missing"
+    return f"{column} = {OTHER if word == 'infrequent_sklearn' else word}"
 
 
 def _count_rare(share: FloatArray) -> int:
@@ -471,7 +478,8 @@ def _choose_text_encoding(name: str, column: pa.Array, drawn: Drawn) -> Number |
     share = np.bincount(code) / len(code)
     if share.max() > 1.0 - RARE:
         usual = words[share.argmax()]
-        return Constant(f"nearly constant, {usual!r} in all but {1.0 - share.max():.2%} of {drawn.share_of}", usual)
+        shown = "missing" if usual == MISSING else repr(usual)
+        return Constant(f"nearly constant, {shown} in all but {1.0 - share.max():.2%} of {drawn.share_of}", usual)
     if len(words) <= MANY:
         return Category(name, column)
     several = len(words) <= UNIQUE * len(code)

@@ -50,8 +50,8 @@ def test_an_audit_compares_its_models_as_sf_compare_does(n):
     assert found["estimate"] == pytest.approx(
         audit.interval(model="constrained")["estimate"] - audit.interval(model="unconstrained")["estimate"]
     )
-    assert found["verdict"] == "constrained is less unfair"
-    assert "the unfairness of constrained minus that of unconstrained" in found["sentence"]
+    assert found["verdict"] == "the constrained model is less unfair"
+    assert "the unfairness of the constrained model minus that of the unconstrained model" in found["sentence"]
     jsonschema.validate(json.loads(json.dumps(audit.to_dict())), sf.Audit.schema())
 
 

@@ -18,6 +18,7 @@ from surefair.inference.sample import About
 from surefair.rows import FloatArray, Groups, Rows
 
 N_REPLICATES = 2000
+NAMES = ("the unconstrained model", "the constrained model")
 KEPT = ("metric", "names", "estimate", "low", "high", "agreement", "n", "verdict", "rows_needed", "sentence", "by_pair")
 
 
@@ -57,7 +58,7 @@ class PairedCounts(NamedTuple):
         found = []
         for name in settings.judged if settings.criterion else ():
             one = compare_counts(
-                counts, None, About(self.groups, []), get_metric(name), how, ("unconstrained", "constrained"),
+                counts, None, About(self.groups, []), get_metric(name), how, NAMES,
                 labelled=False, diagnostics=diagnostics,
             )  # fmt: skip
             values = one.to_dict()

@@ -373,3 +373,12 @@ def test_the_page_says_what_was_and_was_not_checked(audit: Audit) -> None:
 def test_groups_that_differ_most_are_named_with_their_column_and_rows(make_audit: MakeAudit) -> None:
     page = Page(render(make_audit("two groups"))).text
     assert "sex: Female (n = 120) and Male (n = 120)" in page
+
+
+def test_methods_of_decisions_made_elsewhere_do_not_speak_of_training(make_audit: MakeAudit) -> None:
+    found = make_audit("two groups").to_dict()
+    trained = Page(report.render(found)).text.split("How every number in this report")[1]
+    assert "Both models minimise" in trained
+    decided = Page(report.render(found | {"kind": "decisions"})).text.split("How every number in this report")[1]
+    for words in ("minimise", "replicates train", "price"):
+        assert words not in decided

@@ -155,7 +155,7 @@ def gain(audit: Found, comparison: Found, metric: MetricView) -> Markup:
     mark = Mark(2, comparison["estimate"], comparison["low"], comparison["high"], tip, beside)
     return forest(
         [Row("difference", (mark,))], make_scale([*mark.numbers, 0.0], times=1.0 if metric.ratio else 100.0, most=5),
-        Widths(labels=86.0, texts=116.0), description=f"{metric.full}: difference of unfairness",
+        Widths(labels=70.0, texts=134.0), description=f"{metric.full}: difference of unfairness",
         axis="difference of log ratios" if metric.ratio else "percentage points (below 0, the constraint helps)",
         head=f"[{level} interval]", zero=True,
     )  # fmt: skip

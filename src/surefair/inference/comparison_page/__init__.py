@@ -75,7 +75,7 @@ class View:
         )
         return forest(
             rows, make_scale([*numbers_of(rows), 0.95 if self.ratio else 0.01], **ends),  # type: ignore[arg-type]
-            Widths(labels=86.0, texts=116.0), description="Unfairness of both models", axis=axis,
+            Widths(labels=78.0, texts=134.0), description="Unfairness of both models", axis=axis,
             head=f"[{self.level} interval]",
         )  # fmt: skip
 
@@ -89,7 +89,7 @@ class View:
         a, b = (svg.shorten(name, 8.0) for name in self.names)
         return forest(
             rows, make_scale([*numbers_of(rows), 0.0], times=1.0 if self.ratio else 100.0, most=5),
-            Widths(labels=86.0, texts=116.0), description="Differences between the models",
+            Widths(labels=78.0, texts=134.0), description="Differences between the models",
             axis=f"{b} minus {a}, {self.unit}", head=f"[{self.level} interval]", zero=True,
         )  # fmt: skip
 
@@ -106,7 +106,7 @@ class View:
             numbers = [value for value in numbers_of(rows) if value is None or abs(value) < 1e6]
             charts.append(forest(
                 rows, make_scale([*numbers, 0.0], times=1.0 if self.ratio else 100.0, most=5),
-                Widths(chart=width, labels=labels, texts=130.0),
+                Widths(chart=width, labels=labels, texts=134.0),
                 description="Difference of signed gaps by pair of groups", axis=f"difference, {self.unit}",
                 head=f"[{self.level}, together]", zero=True,
             ))  # fmt: skip

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair.inference.joint import JointIntervals
     from surefair.inference.planning import Plan, plan
     from surefair.inference.scoring import mean_interval_score, wasserstein2
+    from surefair.inference.thresholds import ThresholdCurve, threshold_curve
     from surefair.learners.schedules import PolynomialDecay
     from surefair.monitor.monitor import FairnessMonitor
     from surefair.selection.scorer import fairness_scorer
@@ -49,6 +50,7 @@ _HOME = {
     "JointIntervals": "surefair.inference.joint",
     "Plan": "surefair.inference.planning",
     "PolynomialDecay": "surefair.learners.schedules",
+    "ThresholdCurve": "surefair.inference.thresholds",
     "audit": "surefair.audit.run",
     "calibrate": "surefair.calibration",
     "compare": "surefair.inference.comparison",
@@ -60,6 +62,7 @@ _HOME = {
     "plan": "surefair.inference.planning",
     "resume": "surefair.audit.run",
     "save": "surefair.classifier",
+    "threshold_curve": "surefair.inference.thresholds",
     "wasserstein2": "surefair.inference.scoring",
 }
 _MODULES = {
@@ -85,6 +88,7 @@ __all__ = [
     "JointIntervals",
     "Plan",
     "PolynomialDecay",
+    "ThresholdCurve",
     "audit",
     "calibrate",
     "compare",
@@ -104,6 +108,7 @@ __all__ = [
     "save",
     "scoring",
     "theory",
+    "threshold_curve",
     "wasserstein2",
 ]
 

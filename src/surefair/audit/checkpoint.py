@@ -11,8 +11,9 @@ from surefair.storage.archive import Arrays, Damaged, read_archive, write_archiv
 from surefair.storage.atomic import try_to_write
 from surefair.storage.checks import value_of
 from surefair.tables.intake import COUNTERS
+from surefair.tables.split import HELD_OUT
 
-FORMAT, VERSION = "surefair.audit-checkpoint", 5
+FORMAT, VERSION = "surefair.audit-checkpoint", 6
 KEPT = 2  # checkpoints
 PATH: dict[str, Any] = {"model": str, "metric": str, "source": str, "rows": int, "anytime": bool}  # a point on the path
 
@@ -75,6 +76,7 @@ def check_plain(meta: dict[str, Any]) -> None:
     """Refuse plain values that no audit writes: files, the path, and what was counted."""
     for name in ("chunks", "trained"):
         value_of(meta, name, int, low=0, high=2**62)
+    value_of(meta, "below", float, low=0.0, high=HELD_OUT)
     for name in ("complete", "crossed"):
         value_of(meta, name, bool)
     for file in [*value_of(meta, "files", list), *value_of(meta, "so_far", list)]:

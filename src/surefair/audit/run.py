@@ -38,21 +38,23 @@ from surefair.audit.result import Audit
 from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
 from surefair.classifier import draw_seed, problem_of
-from surefair.diagnostics import dependent_rows
+from surefair.diagnostics import Diagnostic, dependent_rows
+from surefair.diagnostics.changing_gap import ChangingGap
 from surefair.inference.asymptotic import ASYMPTOTIC
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
 from surefair.names import one_of
-from surefair.parallel.shards import blas_threads, merge_models, pack_models, receive
+from surefair.parallel.shards import merge_models, pack_models, receive
 from surefair.rows import Groups, Names, Rows
+from surefair.rows.sketch import hash_rows
 from surefair.storage.archive import Arrays, add_prefix, check_same, naming, select_prefix
 from surefair.storage.checks import value_of
 from surefair.storage.lock import locked
 from surefair.tables.bad_rows import BadRows
-from surefair.tables.intake import CHUNK, Intake, in_order, settled_tables
+from surefair.tables.intake import CHUNK, HINT, Intake, in_order, settled_tables
 from surefair.tables.source import DataSource, Sample
-from surefair.tables.split import hold_out, share_held_out, side_of
+from surefair.tables.split import HELD_OUT, hold_out, share_held_out, side_of
 from surefair.training.model import Model
 
 VALUES = 30  # values of a column to split by that must be held out
@@ -96,6 +98,10 @@ def audit(
     n_replicates: int = 200,
     random_state: int = 0,
     shard_rows: int | None = None,
+    title: str | None = None,
+    purpose: str | None = None,
+    author: str | None = None,
+    date: str | None = None,
     checkpoint: Folder | None = None,
     n_jobs: int | None = None,
     engine: str = "local",
@@ -142,6 +148,9 @@ def audit(
     shard_rows : int, optional
         Smallest number of rows in a shard, to read a folder of Parquet files in shards; by default the folder is read
         as one stream.
+    title, purpose, author, date : str, optional
+        What heads the report. The date is a day such as "2026-03-31"; it is never taken from the clock, so that the
+        same data give the same bytes.
     checkpoint : path, optional
         Folder to save the state in, once a minute; ``resume`` continues from there.
     n_jobs : int, optional
@@ -173,6 +182,7 @@ def audit(
         max_bad_rows=max_bad_rows,
         confidence_level=confidence_level, loss=loss, surrogate=surrogate, tolerance=tolerance, penalty=penalty,
         alpha=alpha, n_replicates=n_replicates, random_state=random_state, shard_rows=shard_rows,
+        title=title, purpose=purpose, author=author, date=date,
     ))  # fmt: skip
     check_engine(asked, engine, address, checkpoint)
     _check_jobs(n_jobs)
@@ -238,7 +248,16 @@ class Running:
         Chunks or shards read, and rows trained on.
     """
 
-    PLAIN = ("files", "so_far", "chunks", "trained", "path", "complete", "crossed")  # written to JSON as they are
+    PLAIN = (
+        "files",
+        "so_far",
+        "chunks",
+        "trained",
+        "path",
+        "complete",
+        "crossed",
+        "below",
+    )  # written to JSON as they are
 
     def __init__(self, data: Any, settings: AuditSettings, place: str | None, in_shards: bool = False) -> None:
         bad = BadRows(settings.max_bad_rows)
@@ -254,6 +273,7 @@ class Running:
         self.intake = Intake(settings, bad, self.source.place)
         self.models: dict[str, Model] = {}
         self.held: Rows | None = None
+        self.below = HELD_OUT  # rows with a smaller side are held out
         self.chunks = 0
         self.shards = 0
         self.trained = 0
@@ -282,7 +302,7 @@ class Running:
                 f"The folder of checkpoints {os.fspath(checkpoint)!r} is inside the data folder {place!r}, whose files "
                 "are all read. Name a folder elsewhere."
             )
-        return cls(data, settings, place if place in (None, "-") else str(Path(place).resolve()), in_shards)
+        return cls(data, settings, place if place in (None, "-") else os.path.realpath(place), in_shards)
 
     @classmethod
     def restore(cls, checkpoint: Folder, data: Any = None) -> Self:
@@ -475,9 +495,7 @@ class Running:
         self.intake = self.intake.elsewhere(0, self.source.place)
         packed = pack_models(self.models)
         known = np.unique(side[chosen])
-        return Plan(
-            self.settings, self.intake, self.read, CHUNK, held_out, table.num_rows, known, packed, blas_threads()
-        )
+        return Plan(self.settings, self.intake, self.read, CHUNK, held_out, table.num_rows, known, packed)
 
     def _save(self, folder: Folder) -> None:
         checkpoints.write(folder, self.chunks, self.intake.read, *self._pack())
@@ -523,7 +541,7 @@ class Running:
         if self.crossed:
             self.held = rows
         else:
-            self.held, rows = hold_out(self.held, rows, settings.random_state)
+            self.held, rows, self.below = hold_out(self.held, rows, settings.random_state, self.below)
         if not settings.keep_order:
             rows = rows.part(np.random.default_rng([settings.random_state, 11, self.chunks]).permutation(rows.n))
         if self.chunks == 0:
@@ -560,10 +578,11 @@ class Running:
         first = f"the first {self.intake.read:,} rows"
         for name, levels in held.groups.joined_with(rows.groups).levels.items():
             if len(found := levels.values.tolist()) < 2:
+                hint = f" {HINT}" if self.intake.own_bad else ""
                 raise ValueError(
                     f"The sensitive column {name!r} shows {len(found)} group{''.join(f', {g!r},' for g in found)} in "
                     f"{first}, and a comparison needs two or more. If the data are sorted by it, shuffle them; "
-                    "otherwise name another column."
+                    f"otherwise name another column.{hint}"
                 )
         held_none = held.n == 0 and settings.shard_rows is None  # with very many rows, hardly one is among the first
         one_label = (rows.y > 0.0).all() or not (rows.y > 0.0).any()
@@ -652,11 +671,13 @@ class Running:
             self._note(evaluation.tallies.values())
         common = dependent_rows.check(dependent, settings.split_by) + self.intake.late_columns()
         if settings.split_by is None:  # otherwise a value that repeats says it better
-            common += dependent_rows.check_copies(*evaluation.copies)
+            found_copies = dependent_rows.check_copies(*evaluation.copies)
+            common += found_copies or self._check_multiples()
         found = [findings.find(name, model, evaluation, common, settings) for name, model in self.models.items()]
         models = [one.values for one in found]
         diagnostics = [*common, *(d for one in found for d in one.diagnostics)]
         diagnostics += [d for model in self.models.values() for d in model.diagnostics]
+        about_rows = [*common, *(d for d in diagnostics if isinstance(d, ChangingGap))]
         verdict = None
         if settings.margin is not None:
             verdict = findings.overall(one["verdict"] for one in models[0]["verdicts"])
@@ -675,11 +696,22 @@ class Running:
             groups=groups,
             models=models,
             price=findings.price(evaluation, settings.confidence_level),
+            comparisons=[] if evaluation.pairs is None else evaluation.pairs.compare(settings, about_rows),
             path=self.path,
             assumptions=findings.assumptions(diagnostics),
             versions={"surefair": version("surefair"), "python": platform.python_version()}
             | {name: version(name) for name in ("numpy", "numba", "scikit-learn", "pyarrow")},
         )
+
+    def _check_multiples(self) -> list[Diagnostic]:
+        """Check whether the whole table consists of copies of another one."""
+        if not self.complete or self.settings.shard_rows is not None:  # some of the rows are not here
+            return []
+        assert self.held is not None
+        seen = self.models["constrained"].seen
+        if not self.crossed:
+            seen = seen.after(hash_rows(self.held.X, self.held.y))
+        return dependent_rows.check_multiples(seen.times, len(seen.counts))
 
     @property
     def _is_stream(self) -> bool:
@@ -704,7 +736,7 @@ class Running:
             role = roles.get(name) or ("left out" if n == 0 and note else "dropped" if column is None else column.role)
             found.append({
                 "name": name, "role": role, "features": n, "missing": self.intake.missing[name],
-                "unseen": self.intake.unseen[name], "note": note,
+                "unseen": self.intake.unseen[name], "note": note, "encoding": encoder.describe(name),
             })  # fmt: skip
         return found
 
@@ -723,7 +755,7 @@ class Running:
 
 
 def _inside(folder: Folder, data: str) -> bool:
-    return Path(folder).resolve().is_relative_to(Path(data).resolve())
+    return Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(data))
 
 
 def _contents(files: list[dict[str, Any]]) -> list[tuple[int, str]]:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import Any
 
+from surefair.audit.about import NAMES, check_about
 from surefair.classifier import FairClassifier, check_parameters
 from surefair.criteria import CRITERIA
 from surefair.inference.limits import check_level
@@ -34,6 +35,8 @@ class AuditSettings(Columns):
     shard_rows : int or None
         Smallest number of rows in a shard, to read a folder of Parquet files in shards; by default the folder is read
         as one stream.
+    title, purpose, author, date : str or None
+        What heads the report.
 
     Examples
     --------
@@ -55,6 +58,10 @@ class AuditSettings(Columns):
     n_replicates: int = 200
     random_state: int = 0
     shard_rows: int | None = None
+    title: str | None = None
+    purpose: str | None = None
+    author: str | None = None
+    date: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,6 +69,7 @@ class AuditSettings(Columns):
         object.__setattr__(self, "metrics", tuple(dict.fromkeys(metrics)))
         self._check_metrics()
         self._check_numbers()
+        check_about({name: getattr(self, name) for name in NAMES})
 
     def _check_metrics(self) -> None:
         if self.criterion is not None:

@@ -69,6 +69,7 @@ def render_page(
     about: str,
     version: str,
     refresh: int | None = None,
+    facts: Mapping[str, str] | None = None,
 ) -> str:
     """Write a report as one HTML page; the same values give the same bytes.
 
@@ -86,6 +87,8 @@ def render_page(
         Version of surefair that made the report.
     refresh : int, optional
         Seconds after which a browser loads the page again.
+    facts : mapping of str to str, optional
+        What else stands below the heading, such as author and date, by name.
 
     Returns
     -------
@@ -98,7 +101,7 @@ def render_page(
         f"default-src 'none'; style-src {style_hash}; script-src {script_hash}; base-uri 'none'; form-action 'none'"
     )
     return environment.get_template("page.html.j2").render(
-        title=title, subject=subject, about=about, version=version, refresh=refresh,
+        title=title, subject=subject, about=about, version=version, facts=facts or {}, refresh=refresh,
         sections=_sections(environment, values), style=style, script=script, policy=policy,
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ An audit is a dict here, see ``Audit.to_dict``.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ from surefair.pages.text import UNDEFINED, fixed, percent, points, words
 _BADGES = {"within margin": "within", "violates margin": "violates", "not enough evidence": "undecided"}
 
 Found = dict[str, Any]  # an audit, or a part of it
+
+SUMMARISED = 6  # groups that the summary lists, so that it fits on a printed page
 
 
 class MetricView(NamedTuple):
@@ -78,17 +81,24 @@ def metrics(audit: Found) -> list[MetricView]:
     return found
 
 
-def reasons(audit: Found, metric: str) -> list[tuple[str, list[str]]]:
-    """Reasons why parts of a metric are not defined, each with the models and sources it applies to."""
+def reasons(audit: Found) -> list[tuple[str, list[str]]]:
+    """Reasons why some values are not defined, each once, with the metrics and models it applies to."""
+    titles = {metric.name: metric.full for metric in metrics(audit)}
     found: dict[str, dict[str, list[str]]] = {}
     for model in audit["models"]:
         for one in model["intervals"]:
-            if one["metric"] == metric and one.get("reason"):
-                found.setdefault(one["reason"], {}).setdefault(model["name"], []).append(one["source"])
+            if one.get("reason"):
+                where = found.setdefault(one["reason"], {}).setdefault(titles[one["metric"]], [])
+                where += [model["name"]] if model["name"] not in where else []
     return [
-        (reason, [f"{name} model ({', '.join(sources)})" for name, sources in where.items()])
+        (reason, [f"{metric} ({' and '.join(names)} model)" for metric, names in where.items()])
         for reason, where in found.items()
     ]
+
+
+def find_metric(known: Iterable[MetricView], name: str) -> MetricView:
+    """Find a metric by its name."""
+    return next(metric for metric in known if metric.name == name)
 
 
 class GroupRate(NamedTuple):
@@ -136,6 +146,45 @@ def rates(audit: Found) -> list[RateTable]:
         RateTable(name, in_words[name], [GroupRate(*key, tuple(places)) for key, places in groups.items()])
         for name, groups in found.items()
     ]
+
+
+class GroupSummary(NamedTuple):
+    """A group with its rows, its base rate, and its rate in the first metric under each model."""
+
+    column: str
+    group: str
+    n: int  # evaluation rows
+    base_rate: float | None
+    found: tuple[Found, ...]  # one for each model: rate, low, high
+
+
+def group_summaries(audit: Found) -> tuple[str, list[GroupSummary]]:
+    """The first rate of the first metric, in words, and all groups with it."""
+    tables = rates(audit)
+    if not tables:
+        return "", []
+    nothing: Found = {"rate": None, "low": None, "high": None}
+    by_group = {(one.column, one.group): one.found for one in tables[0].groups}
+    return tables[0].words, [
+        GroupSummary(
+            str(one["column"]), str(one["group"]), one["evaluation"], one["base_rate"],
+            tuple(found or nothing for found in by_group.get((str(one["column"]), str(one["group"])), ())),
+        )
+        for one in audit["groups"]
+    ]  # fmt: skip
+
+
+def pair_with_rows(audit: Found, interval: Found) -> str:
+    """Name the two groups of an interval with their column and numbers of evaluation rows."""
+    if "pair" not in interval:
+        return ""
+    rows = {(str(one["column"]), str(one["group"])): one["evaluation"] for one in audit["groups"]}
+    column = str(interval.get("column") or "")
+    named = []
+    for group in interval["pair"]:
+        n = rows.get((column, str(group)))
+        named.append(f"{group}{'' if n is None else f' (n = {n:,})'}")
+    return f"{column}: {' and '.join(named)}" if column else " and ".join(named)
 
 
 class CoefficientRow(NamedTuple):
@@ -201,6 +250,25 @@ def concerned(audit: Found, diagnostic: Found) -> list[str]:
         for model in audit["models"]
         if wanted in [(one["name"], one["message"]) for one in model["diagnostics"]]
     ]
+
+
+def messages(audit: Found, diagnostics: Iterable[Found]) -> list[tuple[str, str, bool]]:
+    """What diagnostics say: the models concerned, the words, and whether they rule out a verdict.
+
+    A sentence that several of them share comes once, with the first.
+    """
+    said: set[str] = set()
+    ruled_out = False
+    found = []
+    for one in diagnostics:
+        words = f"{one['message']} {one['command_line_advice'] or one['advice']}"
+        new = [part for part in dict.fromkeys(re.split(r"(?<=[.!?]) ", words)) if part not in said]
+        said.update(new)
+        forbids = one["forbids_verdict"] and not ruled_out
+        ruled_out |= one["forbids_verdict"]
+        if new:
+            found.append((" and ".join(concerned(audit, one)), " ".join(new), forbids))
+    return found
 
 
 def other_diagnostics(audit: Found) -> list[Found]:

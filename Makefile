@@ -32,11 +32,11 @@ test-slow: .venv/installed  ## run the slow tests: killed processes, Chromium, c
 	$(PYTEST) $(PARALLEL) -m slow
 
 .venv/engines: .venv/installed
-	$(BIN)/python -m pip install --quiet --editable ".[dask,ray,spark]"
+	$(BIN)/python -m pip install --quiet --editable ".[dask,ray,river,spark]"
 	touch $@
 
-test-distributed: .venv/engines  ## test Dask, Ray and Spark (needs Java 17) on local clusters; about four minutes
-	$(PYTEST) tests/engines
+test-distributed: .venv/engines  ## test Dask, Ray and Spark (needs Java 17) on local clusters, and River; about five minutes
+	$(PYTEST) tests/engines tests/monitor/test_river.py
 
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d " ")
 FUZZ ?= tests/fuzz tests/tables/test_csv.py

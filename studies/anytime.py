@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ from streams import draw, ever_excluded
 
 import surefair as sf
 from surefair.inference.anytime import PairCounts, difference_limits
+from surefair.inference.evaluation import model_interval
+from surefair.inference.interval import Question
 from surefair.inference.metric import get_metric
 from surefair.monitor.detector import Detector
 from surefair.rows import Groups, Levels
@@ -33,6 +36,7 @@ ROWS, LEVEL = 10_000, 0.95
 CELLS = [*product((2, 5), (0.01, 0.1, 0.5), (0.0, 0.1), ("random", "adaptive"))]
 GROUPS = Groups({None: Levels(np.arange(2), "group")})
 MARGIN, UPDATE, WINDOW = 0.1, 100, 10
+TOLERANCE, POPULATION = 0.05, 200_000
 
 
 def rates_of(K: int, rate: float, gap: float) -> tuple[float, ...]:
@@ -58,33 +62,44 @@ def excluded(cell: tuple[int, float, float, str], n_streams: int, n: int, every_
 # -- Models in training -----------------------------------------------------------------------------------------------
 
 
-def trained(n_models: int, n: int) -> list[dict[str, Any]]:
-    """How often intervals of a model in training ever exclude the gap that unlimited data would give."""
-    looks = np.unique(np.geomspace(1000, n, 50).astype(int))
-    population = sf.datasets.SyntheticDI(seed=10_000).sample(200_000)
-    limit = sf.FairClassifier(n_replicates=0, solver="exact", tolerance=0.05, random_state=0)
+def true_gap() -> float:
+    """Gap of the model that unlimited training data would give, in the population."""
+    population = sf.datasets.SyntheticDI(seed=10_000).sample(POPULATION)
+    limit = sf.FairClassifier(n_replicates=0, solver="exact", tolerance=TOLERANCE, random_state=0)
     limit.fit(population.X, population.y, sensitive_features=population.sensitive)
     decided = limit.predict(population.X) == limit.classes_[1]
-    true_gap = decided[population.sensitive == 0].mean() - decided[population.sensitive == 1].mean()
-    ever = {"anytime": np.zeros(n_models, dtype=bool), "fixed": np.zeros(n_models, dtype=bool)}
-    for seed in range(n_models):
-        stream = sf.datasets.SyntheticDI(seed=seed)
-        clf = sf.FairClassifier(tolerance=0.05, random_state=seed, n_replicates=100)
-        seen = 0
-        for look in looks.tolist():
-            rows = stream.rows(seen, look - seen)
-            clf.partial_fit(rows.X, rows.y, sensitive_features=rows.sensitive, classes=[-1, 1])
-            seen = look
-            test = stream.rows(10**9, look)
-            for name in ever:
-                one = clf.fairness_interval(
-                    test.X, test.y, sensitive_features=test.sensitive, anytime=name == "anytime"
-                )
-                ever[name][seed] |= not one.gap_low <= true_gap <= one.gap_high
+    return float(decided[population.sensitive == 0].mean() - decided[population.sensitive == 1].mean())
+
+
+def ever_beyond(seed: int, looks: Sequence[int], gap: float) -> tuple[bool, bool]:
+    """Whether the anytime and the fixed intervals of one model in training ever exclude the gap."""
+    stream = sf.datasets.SyntheticDI(seed=seed)
+    clf = sf.FairClassifier(tolerance=TOLERANCE, random_state=seed, n_replicates=100)
+    question = Question(get_metric("demographic_parity"), "total", "percentile", LEVEL)
+    seen, found = 0, [False, False]
+    for look in looks:
+        rows = stream.rows(seen, look - seen)
+        clf.partial_fit(rows.X, rows.y, sensitive_features=rows.sensitive, classes=[-1, 1])
+        seen = look
+        test = stream.rows(10**9, look)
+        tally = clf.tally(test.X, test.y, sensitive_features=test.sensitive, sources="total")
+        for i, anytime in enumerate((True, False)):
+            one = model_interval(clf.answer(), tally, question, anytime=anytime)
+            found[i] |= not one.gap_low <= gap <= one.gap_high
+    return found[0], found[1]
+
+
+def trained(n_models: int, n: int, quiet: bool) -> list[dict[str, Any]]:
+    """How often intervals of a model in training ever exclude the gap that unlimited data would give."""
+    looks = np.unique(np.geomspace(1000, n, 50).astype(int)).tolist()
+    gap = true_gap()
+    ever = np.array(
+        list(results.in_parallel(lambda seed: ever_beyond(seed, looks, gap), range(n_models), "models", quiet))
+    )
     return [
         {
             "source": "total", "looks": len(looks), "rows": n, "models": n_models,
-            "anytime": float(ever["anytime"].mean()), "fixed": float(ever["fixed"].mean()), "kind": "asymptotic",
+            "anytime": float(ever[:, 0].mean()), "fixed": float(ever[:, 1].mean()), "kind": "asymptotic",
         }
     ]  # fmt: skip
 
@@ -214,7 +229,7 @@ def main() -> None:
     ]
     results.keep(
         "anytime", {"level": LEVEL, "margin": MARGIN, "update_rows": UPDATE, "window_updates": WINDOW}, rows,
-        widths=widths, training=trained(asked.models, n * 2), delays=delays(asked.repeats, run_length),
+        widths=widths, training=trained(asked.models, n * 2, asked.quiet), delays=delays(asked.repeats, run_length),
         run_lengths=run_lengths(asked.repeats, run_length),
     )  # fmt: skip
 

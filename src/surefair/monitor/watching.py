@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -143,21 +144,18 @@ class Watcher:
 
     def __enter__(self) -> Watcher:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = locked(self.folder, "watcher")
-        self._lock.__enter__()
-        try:
+        with ExitStack() as opened:
+            opened.enter_context(locked(self.folder, "watcher"))
             try_to_write(self.folder)
             self.journal = Journal(self.folder, self._identity, self.settings.monitor())
-        except BaseException:
-            self._lock.__exit__(None, None, None)
-            raise
+            opened.callback(self.journal.close)
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:
         for file in self._held.values():
             file.close()
-        self.journal.close()
-        self._lock.__exit__(None, None, None)
+        self._opened.close()
 
     @property
     def _identity(self) -> dict[str, Any]:

@@ -245,10 +245,12 @@ def _show_more(found: Audit, console: Console) -> None:
 
     for title, rows in (("Groups", found.groups), ("Columns", found.columns)):
         table = Table(title=title)
-        for heading in rows[0]:
+        headings = [name for name in rows[0] if name != "encoding"]  # which is for programs
+        for heading in headings:
             table.add_column(heading.replace("_", " "), overflow="fold")
         for row in rows:
-            table.add_row(*(f"{value:,}" if type(value) is int else plain_text(value) for value in row.values()))
+            cells = (row[name] for name in headings)
+            table.add_row(*(f"{value:,}" if type(value) is int else plain_text(value) for value in cells))
         console.print(table)
 
 

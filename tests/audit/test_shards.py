@@ -204,7 +204,7 @@ def test_rows_of_one_person_stay_together_and_there_is_no_definite_verdict(tmp_p
     monkeypatch.setattr(auditing, "CHUNK", 3_000)
     table = people().assign(person=np.arange(N) % 3_000)
     folder = write(table, tmp_path / "data")
-    asked = ASKED | {"split_by": "person", "margin": 0.5, "drop": ["number", "weight"]}
+    asked = ASKED | {"clusters": "person", "margin": 0.5, "drop": ["number", "weight"]}
     one, two = (sf.audit(folder, **asked, shard_rows=rows) for rows in (3_000, None))
     assert one.rows == two.rows
     assert one.rows["training"] + one.rows["evaluation"] == N  # the warm-up rows show every person who is trained on

@@ -1,7 +1,8 @@
 """The page around a report: one HTML file without a network, fonts or other files.
 
 A report is a package with a folder ``sections``. Each file in it is one section of the page, in the order of the number
-in its name; a new file is found without being listed anywhere. A section sets its ``title`` and one sentence that says
+in its name; a new file is found without being listed anywhere. Sections that only some pages have are in folders below
+it, which those pages name. A section sets its ``title`` and one sentence that says
 what it shows, its ``lead``; whatever else it prints comes below. Everything that comes from data is escaped, and the
 page's security policy lets only its own script run.
 """
@@ -44,11 +45,12 @@ def _environment(package: str) -> Environment:
     return environment
 
 
-def _sections(environment: Environment, values: Mapping[str, Any]) -> list[Section]:
-    """Fill in all sections, in their order."""
+def _sections(environment: Environment, values: Mapping[str, Any], kind: str) -> list[Section]:
+    """Fill in all sections of a kind of page, in their order."""
     found = []
-    for path in environment.list_templates(filter_func=lambda path: path.startswith("sections/")):
-        number, _, name = path.removeprefix("sections/").removesuffix(".html.j2").partition("_")
+    folders = ("sections", f"sections/{kind}")
+    for path in environment.list_templates(filter_func=lambda path: path.rpartition("/")[0] in folders):
+        number, _, name = path.rpartition("/")[2].removesuffix(".html.j2").partition("_")
         module: Any = environment.get_template(path).make_module(dict(values))
         found.append((int(number), name, Section(name, module.title, module.lead, Markup(str(module)))))
     return [section for *_, section in sorted(found, key=lambda one: one[:2])]
@@ -60,7 +62,9 @@ def _own(name: str) -> tuple[Markup, str]:
     return Markup(content), f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
 
 
-def render_page(package: str, values: Mapping[str, Any], *, title: str, subject: str, about: str, version: str) -> str:
+def render_page(
+    package: str, values: Mapping[str, Any], *, title: str, subject: str, about: str, version: str, kind: str = ""
+) -> str:
     """Write a report as one HTML page; the same values give the same bytes.
 
     Parameters
@@ -75,6 +79,8 @@ def render_page(package: str, values: Mapping[str, Any], *, title: str, subject:
         One or two sentences below the heading.
     version : str
         Version of surefair that made the report.
+    kind : str
+        Folder below ``sections`` with further sections.
 
     Returns
     -------
@@ -88,7 +94,7 @@ def render_page(package: str, values: Mapping[str, Any], *, title: str, subject:
     )
     return environment.get_template("page.html.j2").render(
         title=title, subject=subject, about=about, version=version,
-        sections=_sections(environment, values), style=style, script=script, policy=policy,
+        sections=_sections(environment, values, kind), style=style, script=script, policy=policy,
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """The report of an audit: what its page says, section by section.
 
-Sections are the files in ``sections/``; ``surefair.pages.page`` finds them and draws the page around them. They read
+Sections are the files in ``sections/``, and in its folder for this kind of audit; ``surefair.pages.page`` finds them
+and draws the page around them. They read
 the audit as a dict, see ``Audit.to_dict``, and use the functions of ``views`` and ``charts``.
 """
 
@@ -14,17 +15,19 @@ from surefair.pages.page import render_page, render_piece
 
 __all__ = ["render", "render_summary"]
 
-ABOUT = (
-    "How differently two linear models treat groups, with confidence intervals. Both were trained by surefair on these "
-    "data: one under a fairness constraint, one without."
-)
+ABOUT = {
+    "training": "How differently two linear models treat groups, with confidence intervals. Both were trained by "
+    "surefair on these data: one under a fairness constraint, one without.",
+    "decisions": "How differently the decisions or scores in these data treat groups, with confidence intervals. They "
+    "were made elsewhere; surefair trained no model.",
+}
 
 
 def _values(audit: dict[str, Any]) -> dict[str, Any]:
     """What templates can use by name."""
     return {
         "audit": audit, "metrics": views.metrics(audit), "level": views.level(audit),
-        "models": [f"{model['name']} model" for model in audit["models"]],
+        "models": [f"{model['name']}{' model' * (audit['kind'] == 'training')}" for model in audit["models"]],
         "charts": charts, "views": views,
         "SOURCES": {name: source.estimates for name, source in SOURCES.items()},
     }  # fmt: skip
@@ -43,8 +46,8 @@ def render(audit: dict[str, Any]) -> str:
     str
     """
     return render_page(
-        __name__, _values(audit), title="Fairness audit of", subject=audit["data"]["name"], about=ABOUT,
-        version=audit["versions"].get("surefair", ""),
+        __name__, _values(audit), title="Fairness audit of", subject=audit["data"]["name"], about=ABOUT[audit["kind"]],
+        version=audit["versions"].get("surefair", ""), kind=audit["kind"],
     )  # fmt: skip
 
 

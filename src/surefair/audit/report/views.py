@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from surefair.audit.result import find_interval
-from surefair.inference.metric import get_metric
+from surefair.inference.metric import any_metric
 from surefair.pages.text import UNDEFINED, fixed, percent, points, words
 
 _BADGES = {"within margin": "within", "violates margin": "violates", "not enough evidence": "undecided"}
+
+TITLES = {"auc": "AUC"}
 
 Found = dict[str, Any]  # an audit, or a part of it
 
@@ -62,20 +64,45 @@ def badge(verdict: str | None) -> str:
 def metrics(audit: Found) -> list[MetricView]:
     """All metrics of an audit, in its order."""
     settings = audit["settings"]
-    judged = settings.get("metrics") or [settings.get("criterion") or "demographic_parity"]
-    decided = {one["metric"] for model in audit["models"] for one in model["verdicts"]}
+    judged = {*(settings.get("metrics") or [settings.get("criterion") or "demographic_parity"])}
+    margins = {one["metric"]: one["margin"] for model in audit["models"] for one in model["verdicts"]}
     found = []
     for name in dict.fromkeys(one["metric"] for model in audit["models"] for one in model["intervals"]):
         rates: tuple[str, ...] = ()
         try:
-            criterion, ratio = get_metric(name)
+            metric = any_metric(name)
         except ValueError:  # a criterion that the user made
             ratio = name.endswith("_ratio")
         else:
-            rates = tuple(rate.words for rate in (ratio and criterion.ratio_rates) or criterion.rates)
-        margin = settings.get("margin") if name in decided else None
-        found.append(MetricView(name, words(name.removesuffix("_ratio")), ratio, rates, name in judged, margin))
+            ratio, rates = metric.ratio, tuple(rate.words for rate in metric.rates)
+        title = TITLES.get(name.removesuffix("_ratio"), words(name.removesuffix("_ratio")))
+        found.append(MetricView(name, title, ratio, rates, name in judged | {*margins}, margins.get(name)))
     return found
+
+
+def metric(audit: Found, name: str) -> MetricView:
+    """Return one metric of an audit."""
+    return next(one for one in metrics(audit) if one.name == name)
+
+
+def metrics_by_kind(audit: Found, model: Found) -> list[tuple[bool, list[MetricView]]]:
+    """Metrics of a model that compare differences, then those that compare ratios, as far as there are any."""
+    names = {one["metric"] for one in model["intervals"]}
+    found = [one for one in metrics(audit) if one.name in names]
+    parts = [(ratio, [one for one in found if one.ratio == ratio]) for ratio in (False, True)]
+    return [part for part in parts if part[1]]
+
+
+def row_counts(audit: Found) -> list[tuple[str, str]]:
+    """Names of numbers of rows, and what they mean."""
+    if audit["kind"] == "training":
+        return [
+            ("read", "Rows read"),
+            ("training", "Rows used for training"),
+            ("evaluation", "Rows used for evaluation"),
+        ]
+    labelled = [] if audit["rows"]["labelled"] is None else [("labelled", "Rows with a label")]
+    return [("read", "Rows read"), ("evaluation", "Rows counted"), *labelled]
 
 
 def reasons(audit: Found, metric: str) -> list[tuple[str, list[str]]]:
@@ -86,9 +113,12 @@ def reasons(audit: Found, metric: str) -> list[tuple[str, list[str]]]:
             if one["metric"] == metric and one.get("reason"):
                 found.setdefault(one["reason"], {}).setdefault(model["name"], []).append(one["source"])
     return [
-        (reason, [f"{name} model ({', '.join(sources)})" for name, sources in where.items()])
-        for reason, where in found.items()
+        (reason, [_where(audit, name, sources) for name, sources in where.items()]) for reason, where in found.items()
     ]
+
+
+def _where(audit: Found, name: str, sources: list[str]) -> str:
+    return f"{name} model ({', '.join(sources)})" if audit["kind"] == "training" else name
 
 
 class GroupRate(NamedTuple):
@@ -112,15 +142,16 @@ class RateTable(NamedTuple):
         return words(self.name)
 
 
-def rates(audit: Found) -> list[RateTable]:
-    """Rates of all groups, with intervals of source "total", each rate once.
+def rates(audit: Found, only: Found | None = None) -> list[RateTable]:
+    """Rates of all groups, with the intervals that models are judged by, each rate once; of one model or of all.
 
     Metrics that compare the same rate draw its limits separately, and these differ slightly. The limits shown are
     those of the metric that compares only this rate, if there is one.
     """
     in_words: dict[str, str] = {}
     found: dict[str, dict[tuple[str, str], list[Found | None]]] = {}
-    for i, model in enumerate(audit["models"]):
+    models = audit["models"] if only is None else [only]
+    for i, model in enumerate(models):
         for metric in metrics(audit):
             one = find_interval(model, metric.name)
             names = list(dict.fromkeys(row.get("metric", one["rate"]) for row in one["by_group"]))
@@ -129,7 +160,7 @@ def rates(audit: Found) -> list[RateTable]:
             for row in one["by_group"]:
                 groups = found.setdefault(row.get("metric", one["rate"]), {})
                 key = (str(row.get("column") or ""), str(row["group"]))
-                places = groups.setdefault(key, [None] * len(audit["models"]))
+                places = groups.setdefault(key, [None] * len(models))
                 if places[i] is None or "metric" not in row:
                     places[i] = row
     return [

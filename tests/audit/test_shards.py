@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import surefair as sf
 from surefair.audit import run as auditing
-from surefair.audit import shards
+from surefair.audit import shards, stream
 from surefair.audit.run import Running
 from surefair.audit.settings import AuditSettings
 from surefair.cli import main
@@ -368,7 +368,7 @@ def test_a_cluster_reads_few_and_long_shards(folder, monkeypatch):
     asked = AuditSettings(**ASKED)
     assert Running.begin(folder, asked).settings == asked
     assert Running.begin(folder, asked, in_shards=True).settings == replace(asked, shard_rows=1_000_000)
-    monkeypatch.setattr(auditing, "SHARD_ROWS", 100)
+    monkeypatch.setattr(stream, "SHARD_ROWS", 100)
     few = Running.begin(folder, asked, in_shards=True)
     assert few.settings.shard_rows == 141  # 9,000 rows in 64
     assert len(few.source.shards(few.settings.shard_rows)) <= 64

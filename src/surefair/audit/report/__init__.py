@@ -1,8 +1,8 @@
 """The report of an audit: what its page says, section by section.
 
 Sections are the files in ``sections/``, and in its folder for this kind of audit; ``surefair.pages.page`` finds them
-and draws the page around them. They read
-the audit as a dict, see ``Audit.to_dict``, and use the functions of ``views`` and ``charts``.
+and draws the page around them. They read the audit as a dict, see ``Audit.to_dict``, and use the functions of ``views``
+and ``charts``.
 """
 
 from __future__ import annotations

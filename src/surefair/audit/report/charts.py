@@ -48,19 +48,16 @@ def _by_source(model: Found, series: int, metric: MetricView, source: str, level
     return Mark(series, one["estimate"], one["low"], one["high"], tip, beside)
 
 
-def by_metric(audit: Found, model: Found, metrics: Sequence[MetricView], ratio: bool) -> Markup:
-    """Draw the unfairness of one subject in several metrics that are all differences, or all ratios."""
+def by_metric(audit: Found, model: Found, metrics: Sequence[MetricView]) -> Markup:
+    """Draw the unfairness of one subject in several metrics, which are all differences, or all ratios."""
     level = views.level(audit)
     rows = [Row(metric.title, (_of_metric(model, metric, level),)) for metric in metrics]
-    margins = {metric.margin for metric in metrics if metric.margin is not None}
-    margin = _margin(next(one for one in metrics if one.margin is not None)) if len(margins) == 1 else None
-    values = [*numbers_of(rows), *margins]
-    scale = make_scale([*values, 0.95], ceiling=1.0) if ratio else make_scale([*values, 0.01], floor=0.0, times=100.0)
+    ratio = metrics[0].ratio
     return forest(
-        rows, scale, Widths(labels=132.0, texts=112.0),
+        rows, _metric_scale(metrics[0], numbers_of(rows)), Widths(labels=132.0, texts=112.0),
         description=f"{model['name']}: unfairness by metric",
         axis="smallest ratio (1 is parity)" if ratio else "largest gap, in percentage points (0 is parity)",
-        head=f"[{level} interval]", margin=margin,
+        head=f"[{level} interval]", margin=_margin(metrics[0]),
     )  # fmt: skip
 
 

@@ -85,12 +85,14 @@ def metric(audit: Found, name: str) -> MetricView:
     return next(one for one in metrics(audit) if one.name == name)
 
 
-def metrics_by_kind(audit: Found, model: Found) -> list[tuple[bool, list[MetricView]]]:
-    """Metrics of a model that compare differences, then those that compare ratios, as far as there are any."""
+def metrics_by_kind(audit: Found, model: Found) -> list[list[MetricView]]:
+    """Metrics of a model in parts that fit into one chart: judged or not, differences or ratios, with one margin."""
     names = {one["metric"] for one in model["intervals"]}
-    found = [one for one in metrics(audit) if one.name in names]
-    parts = [(ratio, [one for one in found if one.ratio == ratio]) for ratio in (False, True)]
-    return [part for part in parts if part[1]]
+    found: dict[tuple[bool, bool, float], list[MetricView]] = {}
+    for one in metrics(audit):
+        if one.name in names:
+            found.setdefault((not one.judged, one.ratio, one.margin or 0.0), []).append(one)
+    return [found[key] for key in sorted(found)]
 
 
 def row_counts(audit: Found) -> list[tuple[str, str]]:
@@ -135,6 +137,7 @@ class RateTable(NamedTuple):
     name: str
     words: str
     groups: list[GroupRate]
+    judged: bool  # whether a metric that compares it gets a verdict
 
     @property
     def title(self) -> str:
@@ -151,12 +154,14 @@ def rates(audit: Found, only: Found | None = None) -> list[RateTable]:
     in_words: dict[str, str] = {}
     found: dict[str, dict[tuple[str, str], list[Found | None]]] = {}
     models = audit["models"] if only is None else [only]
+    judged: set[str] = set()
     for i, model in enumerate(models):
         for metric in metrics(audit):
             one = find_interval(model, metric.name)
             names = list(dict.fromkeys(row.get("metric", one["rate"]) for row in one["by_group"]))
             for name, description in zip(names, metric.rates or names, strict=False):
                 in_words.setdefault(name, description)
+            judged |= {*names} if metric.judged else set()
             for row in one["by_group"]:
                 groups = found.setdefault(row.get("metric", one["rate"]), {})
                 key = (str(row.get("column") or ""), str(row["group"]))
@@ -164,7 +169,9 @@ def rates(audit: Found, only: Found | None = None) -> list[RateTable]:
                 if places[i] is None or "metric" not in row:
                     places[i] = row
     return [
-        RateTable(name, in_words[name], [GroupRate(*key, tuple(places)) for key, places in groups.items()])
+        RateTable(
+            name, in_words[name], [GroupRate(*key, tuple(places)) for key, places in groups.items()], name in judged
+        )
         for name, groups in found.items()
     ]
 

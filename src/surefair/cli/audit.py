@@ -44,6 +44,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     data: str,
     columns: dict[str, Any],
     policy: Path | None,

@@ -28,11 +28,11 @@ class Coded(NamedTuple):
     @property
     def codes(self) -> IntArray:
         """Code of each row."""
-        return self.code[self.value]
+        return np.asarray(self.code[self.value])
 
     def scaled(self, by: int) -> IntArray:
         """Code of each row times a number."""
-        return (self.code * by)[self.value]
+        return np.asarray((self.code * by)[self.value])
 
 
 class Combinations(NamedTuple):
@@ -78,7 +78,8 @@ def count_combinations(columns: Sequence[Coded], sizes: tuple[int, ...], weight:
     tables = [rows.astype(np.float64)] * 3
     weights = (1.0, 1.0)
     if weight is not None:
-        tables[1:] = (np.bincount(place, w, minlength=len(rows)) for w in (weight, weight**2))
+        sums = (np.bincount(place, w, minlength=len(rows)) for w in (weight, weight**2))
+        tables[1:] = (np.asarray(one, dtype=np.float64) for one in sums)
         weights = (float(weight.min(initial=np.inf)), float(weight.max(initial=-np.inf)))
     if len(rows) > len(number):
         tables = [table[number] for table in tables]

@@ -256,7 +256,7 @@ class Pick(NamedTuple):
         axes = self.tally.axes
         words = sorted(axes.strata)
         strata = np.array([axes.strata.index(word) for word in words], dtype=np.int64) if words else np.array([0])
-        cells = np.ix_(strata, self.shown.order, [*self.labels, UNLABELLED], self.decisions)
+        cells = np.ix_(strata, self.shown.order, np.append(self.labels, UNLABELLED), self.decisions)
         counts = relative(Counts(*(table[cells] for table in self.tally.tables[j])), self.tally.weights)
         labelled = Counts(*(table[:, :, :2] for table in counts))
         rest = Counts(*(_truth(table[:, :, 2:]) for table in counts))
@@ -283,7 +283,7 @@ class Pick(NamedTuple):
         if not self.tally.replicated:
             return None, None
         one = self.tally.replicated[j]
-        replicates = one.replicates[(slice(None), *cells)] / self.tally.weights[1]
+        replicates = one.replicates[(..., *cells)] / self.tally.weights[1]
         parts = replicates[:, :, :, :2], _truth(replicates[:, :, :, 2:])
         number = np.arange(len(one.distinct.smallest)).reshape(-1, 3, 2)[np.ix_(*(c.ravel() for c in cells[1:]))]
         of_labelled = number[:, :2].reshape(-1, 1)

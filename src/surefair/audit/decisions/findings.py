@@ -35,8 +35,10 @@ def find(subject: SubjectEvidence) -> Finding:
     wide = subject.wide(judged, {name: intervals[name] for name in judged})
     verdicts = []
     for name in judged if settings.margins else ():
-        both = (replace(one, diagnostics=(*one.diagnostics, *common)) for one in (intervals[name], wide[name]))
-        verdicts.append(judge(*both, settings.margins[name]))
+        alone, together = (
+            replace(one, diagnostics=(*one.diagnostics, *common)) for one in (intervals[name], wide[name])
+        )
+        verdicts.append(judge(alone, together, settings.margins[name]))
     diagnostics = dict.fromkeys([*(one for interval in intervals.values() for one in interval.diagnostics), *common])
     values = {
         "name": subject.name,

@@ -119,7 +119,9 @@ class DecisionIntake(Counting):
             return Chunk(strata, groups, truth, tuple(decisions), weight, key, score)
         return Chunk(
             strata.part(good), tuple(one.part(good) for one in groups), truth.part(good),
-            tuple(one.part(good) for one in decisions), *(x if x is None else x[good] for x in (weight, key, score)),
+            tuple(one.part(good) for one in decisions),
+            None if weight is None else weight[good], None if key is None else key[good],
+            None if score is None else score[good],
         )  # fmt: skip
 
     # -- One column ---------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from importlib.metadata import version
 from io import BytesIO
@@ -55,6 +55,7 @@ class RunningDecisions(Stream):
         super().__init__(data, settings, place, in_shards)
         self.intake = DecisionIntake(self.settings, self.bad, self.source.place)
         self.tally: DecisionTally | None = None
+        self.source.coded = [name for name in self.read if name not in (settings.clusters, settings.score)]
 
     @property
     def n_read(self) -> int:
@@ -123,7 +124,7 @@ class RunningDecisions(Stream):
         if self.settings.weights is not None:
             self.intake.settle_weights(next(self.source.tables(self._size, self.read)))
         with engines.connected(engine, address, n_jobs) as run:
-            work = partial(count_shard, self.intake.elsewhere(0, _nowhere), self.read, self._size)
+            work = partial(count_shard, self.intake.elsewhere(0, _nowhere), self.read, self.source.coded, self._size)
             for sent in until(stop, run(work, tasks)):
                 meta, arrays = read_archive(BytesIO(sent), *SENT)
                 found = DecisionTally.unpack(meta["tally"], arrays, self.settings)
@@ -188,7 +189,7 @@ class RunningDecisions(Stream):
         ]  # fmt: skip
 
 
-def count_shard(intake: DecisionIntake, read: list[str], size: int, shard: Shard) -> bytes:
+def count_shard(intake: DecisionIntake, read: list[str], coded: Sequence[str], size: int, shard: Shard) -> bytes:
     """Count the rows of a shard."""
     first = shard.pieces[0]
     intake = intake.elsewhere(first.before + first.first, first.place)
@@ -196,7 +197,7 @@ def count_shard(intake: DecisionIntake, read: list[str], size: int, shard: Shard
     def parts() -> Iterator[DecisionTally]:
         for piece in shard.pieces:
             intake.place = piece.place
-            for table in piece.tables(size, read):
+            for table in piece.tables(size, read, coded):
                 yield DecisionTally.of(intake.chunk(table), intake)
 
     meta, arrays = reduce(add, parts()).pack()

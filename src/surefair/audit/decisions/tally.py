@@ -216,8 +216,8 @@ class DecisionTally:
             arrays |= add_prefix(f"clusters {j}", {"replicates": one.replicates, "smallest": one.distinct.smallest})
         if self.keys is not None:
             arrays |= add_prefix("keys", self.keys._asdict())
-        for j, one in enumerate(self.scores):
-            arrays |= add_prefix(f"scores {j}", {name: getattr(one, name) for name in HISTOGRAM})
+        for j, histogram in enumerate(self.scores):
+            arrays |= add_prefix(f"scores {j}", {name: getattr(histogram, name) for name in HISTOGRAM})
         return meta, arrays
 
     @classmethod
@@ -238,7 +238,7 @@ class DecisionTally:
             replicated = tuple(_read_clusters(arrays, j, axes, settings) for j in range(len(axes.decisions)))
             key = array_of(arrays, "keys/key", "uint64", (None,))
             keys = Keys(key, array_of(arrays, "keys/rows", "int64", (len(key),), low=1))
-        scores = ()
+        scores: tuple[Histogram, ...] = ()
         if settings.score is not None:
             scores = tuple(_read_scores(select_prefix(f"scores {j}", arrays), axes) for j in range(2))
         return cls(axes, census, tables, replicated, keys, scores, (weights[0], weights[1]))
@@ -319,7 +319,7 @@ def _census(groups: IntArray, truth: IntArray, axes: Axes, found: Combinations) 
     cell = (groups * 3 + truth[:, None]).ravel()
     n_cells = sum(axes.sizes) * 3
     sums = [np.bincount(cell, np.repeat(one, groups.shape[1]), minlength=n_cells) for one in found.counts[:2]]
-    return np.stack(sums).reshape(2, -1, 3)
+    return np.asarray(np.stack(sums), dtype=np.float64).reshape(2, -1, 3)
 
 
 def _spread(table: FloatArray, shape: tuple[int, ...], to: tuple[Any, ...], labels: IntArray) -> FloatArray:
@@ -346,5 +346,6 @@ def _spread_scores(histogram: Histogram, sizes: tuple[int, ...], groups: IntArra
         wide[np.ix_(groups, labels)] = table[:, : len(labels)]
         return wide
 
-    tables = (spread(table) for table in (histogram.rows, histogram.weight, histogram.square, histogram.total))
-    return Histogram(sizes, histogram.bins, *tables, histogram.least, histogram.most)
+    old = (histogram.rows, histogram.weight, histogram.square, histogram.total)
+    rows, weight, square, total = map(spread, old)
+    return Histogram(sizes, histogram.bins, rows, weight, square, total, histogram.least, histogram.most)

@@ -72,6 +72,7 @@ def find(
         "positive": None,
         "threshold": None,
         "rows": {"decided": evaluation.n, "labelled": evaluation.n},
+        "notes": [],
         "accuracy": accuracies(evaluation, settings.confidence_level)[name],
         "intervals": [one.to_dict() for one in intervals],
         "coefficients": [dict(zip(table, map(plain, row), strict=True)) for row in rows],

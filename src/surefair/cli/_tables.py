@@ -104,6 +104,8 @@ def _show_decisions(found: Audit, console: Console) -> None:
             table.add_section()
             table.add_row("accuracy of all decisions", _limits(model["accuracy"]))
         console.print(table)
+        for note in model["notes"]:
+            console.print(visible(note), highlight=False, markup=False)
         if len(verdicts) > 1:
             words = "These metrics are judged together: a violation must hold with limits that allow for all of them."
             console.print(words, highlight=False, markup=False)
@@ -112,13 +114,9 @@ def _show_decisions(found: Audit, console: Console) -> None:
 
 
 def _row_words(found: Audit) -> Iterator[str]:
-    """Say how many rows were read, which have no label, and which groups are not compared."""
+    """Say how many rows were read, and which groups are not compared."""
     shards = f" in {found.data['shards']:,} shards" if "shards" in found.data else ""
     yield f"Rows: {found.rows['read']:,} read{shards}; {found.rows['evaluation']:,} counted."
-    labelled = found.rows["labelled"]
-    if labelled is not None and labelled < found.rows["evaluation"]:
-        rest = found.rows["evaluation"] - labelled
-        yield f"{rest:,} rows have no label: they count towards selection rates and mean scores, not error rates."
     several = len({one["column"] for one in found.groups}) > 1
     for note in dict.fromkeys(one["note"] for one in found.groups if not one["compared"]):
         groups = ", ".join(

@@ -19,6 +19,7 @@ from surefair.diagnostics import Diagnostic, one_decision
 from surefair.inference.clusters import Clustered, moves
 from surefair.inference.counts import Counts
 from surefair.inference.scoring import binomial_limits
+from surefair.inference.strata import Strata
 
 CHECKED = ("FewClusters", "OneDecision", "SmallEvaluationSet", "TooFewReplicates")
 """Diagnostics that an audit of decisions looks for."""
@@ -47,6 +48,7 @@ def find(subject: SubjectEvidence) -> Finding:
         "positive": subject.positive,
         "threshold": subject.threshold,
         "rows": {"decided": subject.n, "labelled": subject.n_labelled},
+        "notes": notes_on(subject),
         "accuracy": accuracy(subject),
         "intervals": [one.to_dict() for one in intervals.values()],
         "coefficients": [],
@@ -54,6 +56,21 @@ def find(subject: SubjectEvidence) -> Finding:
         "diagnostics": [one.to_dict() for one in sorted(diagnostics, key=lambda one: (one.name, one.message))],
     }
     return Finding(values, tuple(diagnostics))
+
+
+def notes_on(subject: SubjectEvidence) -> list[str]:
+    """What else to know about the rows: weights of 0, clusters, strata, missing labels, the threshold."""
+    found = [*subject.notes]
+    evidence = subject.every
+    if evidence is not None and evidence.about.strata:
+        rates = CRITERIA["demographic_parity"].rates
+        found.append(Strata(rates, evidence.counts, evidence.about.strata).note(subject.groups))
+    if subject.n_labelled is not None and subject.n_labelled < subject.n:
+        rest = subject.n - subject.n_labelled
+        found.append(
+            f"{rest:,} rows have no label: they count towards selection rates and mean scores, not error rates"
+        )
+    return [f"{note}." for note in found]
 
 
 def check_constant(subject: SubjectEvidence) -> list[Diagnostic]:

@@ -78,7 +78,7 @@ class Reference(NamedTuple):
             else:
                 where = {name: asked for name, words in groups.items() if asked in words}
             if not where:
-                one_of(asked, [word for words in groups.values() for word in words], "reference group")
+                one_of(asked, sorted(word for words in groups.values() for word in words), "reference group")
             if len(where) > 1 or {*where} & {*found}:
                 raise ValueError(
                     f"The reference {asked!r} does not say which column it belongs to, or the column has another one. "

@@ -133,8 +133,8 @@ def test_the_schema_refuses_a_broken_audit(audit: Audit, change: Callable[[dict[
         ("[]", "it holds a list"),
         ("{}", "its format must be 'surefair.Audit'; received None"),
         ('{"format": "surefair.FairClassifier"}', "received 'surefair.FairClassifier'"),
-        ('{"format": "surefair.Audit", "version": 2}', "reads audits of version 3; received version 2. Run the audit"),
-        ('{"format": "surefair.Audit", "version": 3}', "is incomplete: it has no assumptions, columns"),
+        ('{"format": "surefair.Audit", "version": 3}', "reads audits of version 4; received version 3. Run the audit"),
+        ('{"format": "surefair.Audit", "version": 4}', "is incomplete: it has no assumptions, columns"),
     ],
 )
 def test_a_file_that_is_not_an_audit_is_refused_by_name(tmp_path: Path, content: str, message: str) -> None:

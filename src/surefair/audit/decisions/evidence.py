@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -283,7 +283,8 @@ class Pick(NamedTuple):
         if not self.tally.replicated:
             return None, None
         one = self.tally.replicated[j]
-        replicates = one.replicates[(..., *cells)] / self.tally.weights[1]
+        where: tuple[Any, ...] = (slice(None), *cells)
+        replicates = one.replicates[where] / self.tally.weights[1]
         parts = replicates[:, :, :, :2], _truth(replicates[:, :, :, 2:])
         number = np.arange(len(one.distinct.smallest)).reshape(-1, 3, 2)[np.ix_(*(c.ravel() for c in cells[1:]))]
         of_labelled = number[:, :2].reshape(-1, 1)

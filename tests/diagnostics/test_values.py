@@ -175,7 +175,7 @@ CHECKS = {
     ],
 }
 WITHOUT_NUMBERS = [
-    *(cases[0][0] for name, cases in CHECKS.items() if name in ("DependentRows", "LateGroup")),
+    *(cases[0][0] for name, cases in CHECKS.items() if name in ("DependentRows", "LateGroup", "OneDecision")),
     stopped_early.check,
     step_too_large.check_finite,
     CHECKS["DegenerateReplicates"][2][0],

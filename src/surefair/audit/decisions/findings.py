@@ -137,7 +137,7 @@ class Sentences(NamedTuple):
     def __str__(self) -> str:
         words = " ".join(self.about(model) for model in self.models)
         if len(self.models) > 1 and self.verdict is not None:
-            words += f" Together: {self.verdict}."
+            words += f" Over all columns: {self.verdict}."
         return words if self.complete else f"So far, before all rows were read: {words}"
 
     def about(self, model: dict[str, Any]) -> str:
@@ -149,7 +149,7 @@ class Sentences(NamedTuple):
         what = "scores" if model["name"] == settings.score else "decisions"
         one = next(found for found in model["intervals"] if found["metric"] == judged[0])
         words = f"The {what} in {model['name']!r} have {compared_words(one, settings.confidence_level)}."
-        if model["positive"]:
+        if model["positive"] and len(self.models) == 1:
             words += f" Positive is {model['name']} = {model['positive']!r}." if what == "decisions" else (
                 f" A score of {model['positive']} is a positive decision."
             )  # fmt: skip

@@ -87,6 +87,7 @@ class DecisionSettings(Judging, Reading):
         if self.intersections and len(self.sensitive) < 2:
             raise ValueError("Intersections need two or more sensitive columns. Name another, or leave them out.")
         self._check_judging()
+        object.__setattr__(self, "metrics", self.judged)  # so that the result says what was judged
         for metric in self.judged:
             self._check_metric(any_metric(metric))
 

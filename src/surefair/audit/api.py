@@ -189,6 +189,7 @@ def settings_of(given: Mapping[str, Any], policy: Policy | None = None) -> Setti
     policy : Policy, optional
     """
     defaults = {one.name: one.default for kind in (AuditSettings, DecisionSettings) for one in fields(kind)}
+    defaults["n_replicates"] = None  # it differs between the two
     asked = {name: value for name, value in given.items() if not _is_default(value, defaults[name])}
     if policy is not None:
         asked = policy.joined_with(asked)

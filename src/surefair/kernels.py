@@ -30,8 +30,6 @@ Arguments travel in NamedTuples, because these can be cached; jitclasses, closur
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -2257,37 +2255,3 @@ def _add_where(words: Any, bit: int, weight: float, out: Any) -> None:
     """Add a weight to out wherever this bit of a word is 1."""
     for b in range(len(out)):
         out[b] += weight if (words[b] >> np.uint64(bit)) & np.uint64(1) else 0.0
-
-
-# -- Threads ----------------------------------------------------------------------------------------------------------
-
-
-def spans(columns: tuple[int, int], n: int) -> list[tuple[int, int]]:
-    """Divide columns first, …, last - 1 into at most n parts that begin at multiples of 32; ``first`` is one, too.
-
-    >>> spans((0, 201), 3), spans((64, 70), 3)
-    ([(0, 64), (64, 128), (128, 201)], [(64, 70)])
-    """
-    first, last = columns
-    n_words = -(-(last - first) // WORD)
-    n = max(1, min(n, n_words))
-    edges = [min(last, first + WORD * (n_words * i // n)) for i in range(n + 1)]
-    return [span for span in pairwise(edges) if span[0] < span[1]]
-
-
-def on_threads(
-    kernel: Callable[..., Any], args: tuple[Any, ...], state: tuple[Any, ...], n_threads: int,
-    columns: tuple[int, int] | None = None,
-) -> Any:  # fmt: skip
-    """Call ``kernel(*args, first, last, *state)`` on several threads, each with a part of the columns.
-
-    By default the columns are those of the first array of the state; pass ``columns`` (first, last) for some of them.
-    Returns what the kernel returns, which must not depend on the columns.
-    """
-    parts = spans((0, state[0].shape[1]) if columns is None else columns, n_threads)
-    if len(parts) == 1:
-        return kernel(*args, *parts[0], *state)
-    with ThreadPoolExecutor(len(parts)) as pool:
-        calls = [pool.submit(kernel, *args, *part, *state) for part in parts]
-        results = [call.result() for call in calls]
-        return results[0]

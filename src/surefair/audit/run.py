@@ -35,7 +35,7 @@ from surefair.diagnostics import dependent_rows
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
-from surefair.parallel.shards import blas_threads, merge_models, pack_models, receive
+from surefair.parallel.shards import merge_models, pack_models, receive
 from surefair.rows import Groups, Names, Rows
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.tables.intake import CHUNK, Intake, settled_tables
@@ -159,9 +159,7 @@ class Running(Stream):
         self.intake = self.intake.elsewhere(0, self.source.place)
         packed = pack_models(self.models)
         known = np.unique(side[chosen])
-        return Plan(
-            self.settings, self.intake, self.read, CHUNK, held_out, table.num_rows, known, packed, blas_threads()
-        )
+        return Plan(self.settings, self.intake, self.read, CHUNK, held_out, table.num_rows, known, packed)
 
     def _pack(self) -> tuple[dict[str, Any], Arrays]:
         """Take the state apart into JSON and arrays."""

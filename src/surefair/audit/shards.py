@@ -62,8 +62,6 @@ class Plan:
         Sides of the warm-up rows, which are among these.
     models : dict
         Models that have taken the warm-up rows, or trained.
-    n_blas : int
-        Threads of linear algebra of the driver.
     """
 
     settings: AuditSettings
@@ -74,7 +72,6 @@ class Plan:
     settled: int
     warmup: FloatArray
     models: Packed
-    n_blas: int
 
     def begin(self, shard: Shard) -> Intake:
         """Return an intake for the rows of a shard."""
@@ -122,7 +119,7 @@ def train(plan: Plan, shard: Shard) -> bytes:
                 rows = rows.part(order.permutation(rows.n))
             yield rows.trimmed()
 
-    trained = train_shard(models, settings.random_state, shard.number, batches(), plan.n_blas)
+    trained = train_shard(models, settings.random_state, shard.number, batches())
     return send(trained, plan.models, counted=intake.pack(), n_rows=n_rows)
 
 

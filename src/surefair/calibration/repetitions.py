@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from surefair.calibration.table import add_up, judge
 from surefair.classifier import FairClassifier, draw_seed
@@ -25,6 +24,7 @@ from surefair.inference.metric import Metric
 from surefair.inference.sources import Tally
 from surefair.progress import progress_bar
 from surefair.rows import FloatArray, Rows
+from surefair.threads import one_blas_thread
 from surefair.training.model import Model
 from surefair.training.problem import Problem
 
@@ -249,8 +249,8 @@ def repeat(design: Repeated, repetitions: int, n_jobs: int | None, progress: boo
 
 
 def _chunk(design: Repeated, repetitions: range) -> Sums:
-    """Some repetitions, on one thread: the bits of linear algebra depend on the number of threads."""
-    with threadpool_limits(1):
+    """Some repetitions."""
+    with one_blas_thread():
         outcomes = [design.outcome(repetition) for repetition in repetitions]
     numbers = np.stack([np.vstack([one.gaps, one.coefs]) for one in outcomes])
     sums = [add_up(rows, design.confidence_level) for rows in numbers.swapaxes(0, 1)]

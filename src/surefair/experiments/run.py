@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from surefair.engines.local import called
 from surefair.experiments.experiment import Experiment, Result
 from surefair.experiments.setups import PRESETS
 from surefair.experiments.study import Study, begin
 from surefair.storage.atomic import written_whole
+from surefair.threads import one_blas_thread
 
 CHUNK = 5  # repetitions that are saved together
 PRESENTATION = ("cli", "plotting")  # folders whose code does not change the outcome of a repetition
@@ -46,11 +46,11 @@ def run(
     advance : callable
         Called with the number of newly finished repetitions.
     """
-    with threadpool_limits(1):  # results of linear algebra depend on the number of threads in their last bits
+    with one_blas_thread():
         study = begin(experiment.data, experiment.loss, PRESETS[preset], seed)
     kept = kept_in(folder, experiment, study)
     outcomes = list(_outcomes(experiment, study, repetitions, kept, n_jobs, advance))
-    with threadpool_limits(1):
+    with one_blas_thread():
         return experiment.judge(study, outcomes)
 
 
@@ -90,7 +90,7 @@ def _chunk(experiment: Experiment, study: Study, repetitions: range, folder: Pat
     path = folder / f"{repetitions.start}-{repetitions.stop - 1}.json"
     if path.exists():
         return [_outcome(experiment, one) for one in json.loads(path.read_text())]
-    with threadpool_limits(1):
+    with one_blas_thread():
         found = [experiment.repeat(study, repetition) for repetition in repetitions]
     with written_whole(path) as file:
         file.write(json.dumps([_plain(one) for one in found]).encode())

@@ -19,6 +19,7 @@ from scipy.sparse import csr_array
 from surefair import kernels
 from surefair.criteria import Rate
 from surefair.rows import FloatArray, Rows, is_sparse
+from surefair.threads import on_threads
 
 BLOCK = 2**20
 """Scores of sparse rows that are held in memory at a time."""
@@ -171,7 +172,7 @@ def _add_dense(
     rows, sums = np.zeros((n_cells, R), dtype=np.int64), np.zeros((len(kinds), n_cells, R))
     weight = np.stack(kinds, axis=1) if kinds else np.empty((len(cell), 0))
     args = np.ascontiguousarray(X), models, cell, weight
-    kernels.on_threads(kernels.count_positive, args, (rows, sums), n_threads)
+    on_threads(kernels.count_positive, args, (rows, sums), n_threads)
     return np.concatenate([rows[None], sums])
 
 

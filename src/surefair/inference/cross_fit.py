@@ -14,8 +14,9 @@ separately for training and evaluation would miss this.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,31 @@ NARROWER = (
     "It is narrower than the interval for the gap of these very models, because the same rows train and evaluate: rows "
     "that favour a group also make models stricter with it"
 )
+
+
+class _Fold(NamedTuple):
+    """A model, and its decisions on the rows of a fold that it was not trained on."""
+
+    model: Model
+    decision: FloatArray  # (rows of the fold,)
+    tables: dict[str, FloatArray]  # weights of decisions by source, as in CrossFit
+
+
+def _fit_fold(empty: Model, rows: Rows, held: NDArray[np.bool_], near: Model) -> _Fold:
+    """Train on the rows that are not held out, and count decisions on the others."""
+    # A row without weight is not trained on, and keeps its place among the replicates' weights.
+    model = empty.train(replace(rows, weight=np.where(held, 0.0, rows.weight)), near=near)
+    mine = rows.part(held)
+    theta = model.trained.theta
+    positive = np.asarray(model.trained.features(mine.X) @ theta > 0.0, dtype=np.float64)
+    V = model.trained.problem.multipliers.draw(0, rows.n, theta.shape[1])[held]
+    weight = mine.weight[:, None]
+    tables = {
+        "training": count_weights(mine, weight, positive),
+        "evaluation": count_weights(mine, weight * V, positive[:, :1]),
+        "total": count_weights(mine, weight * V, positive),
+    }
+    return _Fold(model, positive[:, 0], tables)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,29 +94,16 @@ class CrossFit:
         fold = deal(rows, n_folds, problem.seed)
         check_folds(rows, n_folds)
         problem = replace(problem, solver="exact")
-        tables = {source: np.zeros((1 + problem.n_replicates, sum(rows.groups.sizes), 2, 2)) for source in
-                  ("training", "evaluation", "total")}  # fmt: skip
-        decision = np.empty(rows.n, dtype=np.int64)
-        models = []
         empty = Model.of(problem, rows.names, rows.X.shape[1])
         near = Model.of(replace(problem, n_replicates=0), rows.names, rows.X.shape[1]).train(rows)
-        for number in range(n_folds):
-            # A row without weight is not trained on, and keeps its place among the replicates' weights.
-            train = replace(rows, weight=np.where(fold == number, 0.0, rows.weight))
-            model = empty.train(train, n_threads=n_threads, near=near)
-            models.append(model)
-            mine = np.flatnonzero(fold == number)
-            theta = model.trained.theta
-            X = model.trained.features(rows.X[mine])
-            positive = np.asarray(X @ theta > 0.0, dtype=np.float64)
-            V = model.trained.problem.multipliers.draw(0, rows.n, theta.shape[1])[mine]
-            weight = rows.weight[mine, None]
-            for source, times in (("training", 1.0), ("total", V)):
-                tables[source] += count_weights(rows.part(mine), weight * times, positive)
-            tables["evaluation"] += count_weights(rows.part(mine), weight * V, positive[:, :1])
-            decision[mine] = positive[:, 0]
+        with ThreadPoolExecutor(n_threads) as pool:
+            found = list(pool.map(lambda held: _fit_fold(empty, rows, held, near), (fold == i for i in range(n_folds))))
+        decision = np.empty(rows.n, dtype=np.int64)
+        for number, one in enumerate(found):
+            decision[fold == number] = one.decision
+        tables = {source: sum(one.tables[source] for one in found) for source in found[0].tables}
         counts = count_decisions(decision, rows.truth, rows.group, rows.groups.sizes, rows.uneven_weight)
-        return cls(rows, tuple(models), decision, counts, tables)
+        return cls(rows, tuple(one.model for one in found), decision, counts, tables)
 
     @property
     def groups(self) -> Groups:

@@ -54,7 +54,8 @@ def fixed_points(
     x = found = start
     settled = np.zeros(R, dtype=bool)
     shortest = np.full(R, np.inf)
-    moves, images = np.zeros((DEPTH, N, R)), np.zeros((DEPTH, N, R))  # changes of steps and of their ends
+    moves, images = np.zeros((DEPTH, n_measured, R)), np.zeros((DEPTH, N, R))  # changes of steps and of their ends
+    gram = np.zeros((DEPTH, DEPTH, R))  # products of moves
     begins = np.ones(R, dtype=bool)  # columns without a step to compare with
     before = start, start
     for number in range(ROUNDS + int(PER_NUMBER * n_measured)):
@@ -70,19 +71,23 @@ def fixed_points(
         if settled.all():
             break
         place = number % DEPTH
-        moves[place] = np.where(begins, 0.0, move - before[0])
+        moves[place] = np.where(begins, 0.0, (move - before[0])[:n_measured])
         images[place] = np.where(begins, 0.0, end - before[1])
         begins = length > WORSE * shortest
-        moves[..., begins], images[..., begins] = 0.0, 0.0
+        moves[..., begins], images[..., begins], gram[..., begins] = 0.0, 0.0, 0.0
+        gram[place] = gram[:, place] = [sum_in_order(moves[place] * one) for one in moves]
+        right = np.array([sum_in_order(one * move[:n_measured]) for one in moves])
         before = move, end
-        x = np.where(begins | settled, found, end - _mixed(moves[:, :n_measured], move[:n_measured], images))
+        x = np.where(begins | settled, found, end - _mixed(gram, right, images))
     return found, shortest < LOOSE * enough
 
 
-def _mixed(moves: FloatArray, move: FloatArray, images: FloatArray) -> FloatArray:
-    """What to take off the ends of steps so that, by what earlier steps have changed, nothing would move."""
-    gram = np.array([[sum_in_order(one * two) for two in moves] for one in moves]).transpose(2, 0, 1)
-    right = np.array([sum_in_order(one * move) for one in moves]).T
-    size = np.trace(gram, axis1=1, axis2=2)[:, None, None]
-    share = np.linalg.solve(gram + (RIDGE * size + 1e-300) * np.eye(DEPTH), right[..., None])[..., 0]
+def _mixed(gram: FloatArray, right: FloatArray, images: FloatArray) -> FloatArray:
+    """What to take off the ends of steps so that, by what earlier steps have changed, nothing would move.
+
+    ``gram`` has the products of earlier changes with each other, ``right`` those with the last step.
+    """
+    each = gram.transpose(2, 0, 1)
+    size = np.trace(each, axis1=1, axis2=2)[:, None, None]
+    share = np.linalg.solve(each + (RIDGE * size + 1e-300) * np.eye(DEPTH), right.T[..., None])[..., 0]
     return np.asarray(np.sum(share.T[:, None] * images, axis=0))

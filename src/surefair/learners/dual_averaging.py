@@ -33,6 +33,7 @@ from surefair.kernels import Faces
 from surefair.learners import trace as traces
 from surefair.learners._settings import Settings, own
 from surefair.rows import FloatArray, IntArray, is_sparse
+from surefair.threads import on_threads
 
 FEATURES = 2**10  # features whose sums are computed together, in the cache
 PARALLEL = 1e-7  # two slabs count as parallel if the sine of their angle is smaller
@@ -149,14 +150,14 @@ class DualAveraging:
         before = state.waiting[:, 0]
         if is_sparse(X):
             lazy = kernels.Lazy(w, U, scalars, before, state.gains)
-            kernels.on_threads(kernels.dual_averaging_sparse, args, (lazy,), n_threads, span)
+            on_threads(kernels.dual_averaging_sparse, args, (lazy,), n_threads, span)
             return DualState(k, w, U, scalars, state.waiting, state.gains, traces.nothing())
         gains = np.zeros((2 * kernels.BLOCK, w.shape[1]))
         gains[: len(state.gains)] = state.gains
         lazy = kernels.Lazy(w, U, scalars, before, gains)
         room = traces.room(trace, state.k, len(y), X.shape[1], columns)
         record = kernels.Record(s.start, *room)
-        p = kernels.on_threads(kernels.dual_averaging, (*args, record), (lazy,), n_threads, span)
+        p = on_threads(kernels.dual_averaging, (*args, record), (lazy,), n_threads, span)
         traces.add(trace, s.loss, batch.X, batch.y, weight, *room, state.k)
         last = np.vstack([before, batch.X[-kernels.BLOCK :]])
         waiting = last[len(last) - p :, None]

@@ -33,6 +33,7 @@ from surefair.criteria import Penalty, SoftRatePenalty, SquaredPenalty, linearis
 from surefair.learners import trace as traces
 from surefair.learners._settings import Settings, own
 from surefair.rows import FloatArray, IntArray
+from surefair.threads import on_threads
 
 
 class SGDState(NamedTuple):
@@ -94,7 +95,7 @@ class PenalisedSGD:
         batch = s.batch(X, y, weight, state.k)
         room = traces.room(trace, state.k, len(y), X.shape[1], columns)
         args = (batch, s.objective(), self.kinks, kernels.Record(s.start, *room))
-        kernels.on_threads(kernels.penalised_sgd, args, (theta, total), n_threads, columns)
+        on_threads(kernels.penalised_sgd, args, (theta, total), n_threads, columns)
         traces.add(trace, s.loss, batch.X, y, weight, *room, state.k)
         return SGDState(state.k + len(y), theta, total, trace)
 

@@ -66,6 +66,7 @@ from surefair.learners.geometry import combinations, of_pairs, solved
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.stochastic_newton import Learnt, recoded, spread_out
 from surefair.rows import FloatArray, IntArray, sum_in_order
+from surefair.threads import on_threads
 
 BLOCK = kernels.DRAWN
 POWER = 8  # h_k = (k + HEAD n)⁸, with n the number of warm-up rows, which have h_n each
@@ -333,7 +334,7 @@ class PrimalDual:
         )  # fmt: skip
         moving = (state.w, state.U), kernels.Divided(*state[3:9])
         columns = columns or (0, state.w.shape[1])
-        kernels.on_threads(kernels.primal_dual_sparse, args, moving, n_threads, columns)
+        on_threads(kernels.primal_dual_sparse, args, moving, n_threads, columns)
 
     def _surveying(self, state: PrimalDualState) -> PrimalDualState:
         """State with its own copy of the sums that all columns share."""

@@ -44,6 +44,7 @@ from surefair.learners.geometry import combinations, floored_inverse, lifted, n_
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.trace import symmetric
 from surefair.rows import FloatArray, IntArray
+from surefair.threads import on_threads
 
 BLOCK = kernels.DRAWN
 WHOLE, MEASURE = 0, -1  # strides of the kernel: all rows are one block; they are only measured
@@ -190,7 +191,7 @@ class StochasticNewton:
 
         def run(stride: int, at: kernels.Columns) -> kernels.Columns:
             moving = kernels.Columns(*(array.copy() for array in at))
-            kernels.on_threads(
+            on_threads(
                 kernels.newton, (*args, stride, np.empty((0, D))), (moving,), n_threads, (0, n_columns)
             )  # fmt: skip
             return moving
@@ -362,8 +363,8 @@ class StochasticNewton:
         args = (*self._arguments(state, block), self.stride, path)
         columns = columns or (0, state.theta.shape[1])
         if columns[0] > 0:  # the Hessian follows the fit itself
-            kernels.on_threads(kernels.newton, args, (moving,), 1, (0, 1))
-        kernels.on_threads(kernels.newton, args, (moving,), n_threads, columns)
+            on_threads(kernels.newton, args, (moving,), 1, (0, 1))
+        on_threads(kernels.newton, args, (moving,), n_threads, columns)
         return self._walked(state._replace(**moving._asdict()), path, block.rows.first_row, block.n)
 
     def completed(self, state: NewtonState) -> NewtonState:

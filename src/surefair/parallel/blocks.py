@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
-from threadpoolctl import threadpool_limits
 
-from surefair import engines, kernels
+from surefair import engines
 from surefair.classifier import FairClassifier, begin, fit_by, take_over
 from surefair.diagnostics import issue
 from surefair.parallel.batches import code_batch
-from surefair.parallel.shards import blas_threads
 from surefair.rows import Rows
+from surefair.threads import spans
 from surefair.training.fit import Fit
 from surefair.training.model import Model
 
@@ -70,7 +69,7 @@ def fit_replicates(
     """
 
     def learn(fit: Fit, rows: Rows, n_threads: int, last: bool) -> Fit:
-        return fit.join(_in_blocks(partial(_block, fit, rows, blas_threads()), fit, clf.n_jobs, n_blocks, engine))
+        return fit.join(_in_blocks(partial(_block, fit, rows), fit, clf.n_jobs, n_blocks, engine))
 
     return fit_by(clf, learn, X, y, sensitive_features, constraint_set, sample_weight)
 
@@ -115,7 +114,7 @@ def fit_replicates_stream(
     """
     begun = begin(clf, warmup)
     fit = begun.model_.trained
-    found = _in_blocks(partial(_stream_block, begun, batches, blas_threads()), fit, clf.n_jobs, n_blocks, engine)
+    found = _in_blocks(partial(_stream_block, begun, batches), fit, clf.n_jobs, n_blocks, engine)
     rows = {int(state.k) for _, (state, _) in found}
     if len(rows) > 1:
         raise ValueError(f"batches must give the same rows in every worker; received {sorted(rows)} rows.")
@@ -133,24 +132,22 @@ def _in_blocks(
     if n_blocks is not None and not (isinstance(n_blocks, int | np.integer) and n_blocks > 0):
         raise ValueError(f"n_blocks must be None or a whole number, 1 or larger; received {n_blocks!r}.")
     workers = effective_n_jobs(n_jobs) if engine == "local" or n_jobs is not None else cpu_count()
-    spans = kernels.spans((0, 1 + fit.problem.n_replicates), n_blocks or workers)
+    columns = spans((0, 1 + fit.problem.n_replicates), n_blocks or workers)
     with engines.connected(engine, n_jobs=n_jobs) as run:
-        return list(run(work, spans))
+        return list(run(work, columns))
 
 
-def _block(fit: Fit, rows: Rows, n_blas: int, columns: Span) -> tuple[Any, float]:
+def _block(fit: Fit, rows: Rows, columns: Span) -> tuple[Any, float]:
     """Carry some columns through rows."""
-    with threadpool_limits(n_blas, "blas"):
-        return replace(fit, columns=columns).learn(rows, 1).block()
+    return replace(fit, columns=columns).learn(rows, 1).block()
 
 
 def _stream_block(
-    begun: FairClassifier, batches: Callable[[], Iterable[Any]], n_blas: int, columns: Span
+    begun: FairClassifier, batches: Callable[[], Iterable[Any]], columns: Span
 ) -> tuple[Model, tuple[Any, float]]:
     """Carry some columns through a stream; returns the model without its fit, and the columns."""
     clf = copy(begun)
     clf.model_ = replace(clf.model_, fit=replace(clf.model_.trained, columns=columns))
-    with threadpool_limits(n_blas, "blas"):
-        for batch in batches():
-            clf.model_ = clf.model_.take(code_batch(clf, batch))
+    for batch in batches():
+        clf.model_ = clf.model_.take(code_batch(clf, batch))
     return replace(clf.model_, fit=None), clf.model_.trained.block()

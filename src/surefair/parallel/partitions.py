@@ -19,7 +19,7 @@ from surefair.classifier import FairClassifier, begin, next_rows, take_over
 from surefair.diagnostics import issue
 from surefair.inference.checks import training_diagnostics
 from surefair.parallel.batches import Roles, as_frame, code_batch, first_bad
-from surefair.parallel.shards import Packed, blas_threads, merge_models, receive, send, train_shard, unpack_models
+from surefair.parallel.shards import Packed, merge_models, receive, send, train_shard, unpack_models
 from surefair.rows import Rows
 from surefair.tables.bad_rows import BadRows
 from surefair.tables.intake import CHUNK, Columns, Intake
@@ -60,7 +60,7 @@ def fit_shards(clf: FairClassifier, partitions: Iterable[Any], *, warmup: Any) -
     """
     begun = begin(clf, warmup)
     with engines.connected("local", n_jobs=clf.n_jobs) as run:
-        work = partial(_fit_tuple, begun, _random_state(clf, begun), blas_threads())
+        work = partial(_fit_tuple, begun, _random_state(clf, begun))
         return _merge(clf, begun, run(work, enumerate(partitions)))
 
 
@@ -139,7 +139,7 @@ def fit_partitions(
         begun, reader = _begin_as_is(clf, Roles(label, several, tuple(features or ()), weights), drop, warmup)
     packed: Packed = {NAME: begun.model_.pack()}
     template = copy(begun)
-    work = partial(_fit_partition, template, packed, reader, (_random_state(clf, begun), blas_threads()))
+    work = partial(_fit_partition, template, packed, reader, _random_state(clf, begun))
     received = (receive(sent, packed)[0][NAME] for sent in engines.over(data, work, clf.n_jobs))
     fitted = _merge(clf, begun, received)
     if encoder is not None:
@@ -246,7 +246,7 @@ def _parts(partition: Any) -> Iterator[Any]:
 # -- One partition ----------------------------------------------------------------------------------------------------
 
 
-def _fit_tuple(begun: FairClassifier, random_state: int, n_blas: int, task: tuple[int, Any]) -> Model:
+def _fit_tuple(begun: FairClassifier, random_state: int, task: tuple[int, Any]) -> Model:
     """Fit one partition that is a tuple of arrays, or a callable that returns one."""
     number, partition = task
 
@@ -254,23 +254,19 @@ def _fit_tuple(begun: FairClassifier, random_state: int, n_blas: int, task: tupl
         yield code_batch(begun, partition() if callable(partition) else partition)
 
     with _naming(number):
-        return train_shard({NAME: begun.model_}, random_state, number, batches(), n_blas)[NAME]
+        return train_shard({NAME: begun.model_}, random_state, number, batches())[NAME]
 
 
 def _fit_partition(
-    template: FairClassifier, packed: Packed, reader: Reader, driver: tuple[int, int], number: int, partition: Any
+    template: FairClassifier, packed: Packed, reader: Reader, random_state: int, number: int, partition: Any
 ) -> bytes:
-    """Fit one partition on a worker; what is sent back is what differs from the beginning.
-
-    ``driver`` has the random state, and the threads of linear algebra.
-    """
-    random_state, n_blas = driver
+    """Fit one partition on a worker; what is sent back is what differs from the beginning."""
     models = unpack_models(packed)
     clf = copy(template)
     clf.model_ = models[NAME]
     file = f" (of file {Path(partition).name})" if isinstance(partition, str | os.PathLike) else ""
     with _naming(number, file):
-        return send(train_shard(models, random_state, number, reader.rows(clf, partition), n_blas), packed)
+        return send(train_shard(models, random_state, number, reader.rows(clf, partition)), packed)
 
 
 @contextmanager

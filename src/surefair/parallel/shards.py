@@ -12,7 +12,6 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from surefair.classifier import draw_seed
 from surefair.rows import Rows
@@ -23,11 +22,6 @@ FORMAT, VERSION = "surefair.shard", 4
 
 Packed = dict[str, tuple[dict[str, Any], Arrays]]
 """Models by name, each taken apart into JSON and arrays."""
-
-
-def blas_threads() -> int:
-    """Threads of linear algebra in this process. Its rounding depends on them, so workers use as many."""
-    return max((info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"), default=1)
 
 
 def shard_seed(random_state: int, number: int) -> int:
@@ -50,7 +44,7 @@ def unpack_models(packed: Packed) -> dict[str, Model]:
 
 
 def train_shard(
-    models: Mapping[str, Model], random_state: int, number: int, batches: Iterable[Rows], n_blas: int
+    models: Mapping[str, Model], random_state: int, number: int, batches: Iterable[Rows]
 ) -> dict[str, Model]:
     """Train models on the rows of one shard, with its own weights for the replicates.
 
@@ -63,14 +57,11 @@ def train_shard(
         Number of the shard.
     batches : iterable of Rows
         The rows of the shard, some at a time; they are read once.
-    n_blas : int
-        Threads of linear algebra, as many as the driver has.
     """
     seed = draw_seed(shard_seed(random_state, number))
     trained = {name: model.reseed(seed) for name, model in models.items()}
-    with threadpool_limits(n_blas, "blas"):
-        for rows in batches:
-            trained = {name: model.take(rows) for name, model in trained.items()}
+    for rows in batches:
+        trained = {name: model.take(rows) for name, model in trained.items()}
     return trained
 
 

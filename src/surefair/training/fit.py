@@ -21,6 +21,7 @@ from surefair.learners.stochastic_newton import Learnt, NewtonState
 from surefair.rows import FloatArray, Groups, Names, Rows, is_sparse, pack_array, unpack_array
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.storage.checks import Shape, array_of, value_of
+from surefair.threads import one_blas_thread
 from surefair.training import solver
 from surefair.training.constraints import constrain
 from surefair.training.coordinates import (
@@ -107,6 +108,7 @@ class Fit:
         """The state without its replicates."""
         return type(self.state)(self.state[0], *(array[:, :1] for array in self.state[1:]))
 
+    @one_blas_thread()
     def _averages(self, state: Any) -> FloatArray:
         mean = self.learner.mean(state)
         if self.W.ndim == 1:
@@ -159,6 +161,7 @@ class Fit:
 
     # -- Learning ---------------------------------------------------------------------------------------------------
 
+    @one_blas_thread()
     def learn(self, rows: Rows, n_threads: int, last: bool = False) -> Fit:
         """Learn from rows; a row's weight counts relative to the mean weight so far, including its own.
 
@@ -211,6 +214,7 @@ class Fit:
         first = replace(self.first, X=self.first.X[:, :0])
         return replace(self, first=first, learner=learner.without_features(), exact=True)
 
+    @one_blas_thread()
     def merge(self, other: Fit) -> Fit:
         """Merge the fits of two shards of rows, whose replicates have weights of their own."""
         mine, theirs = (fit.learner.completed(fit.state) for fit in (self, other))
@@ -352,6 +356,7 @@ Learn = Callable[..., Fit]
 """``Fit.learn``, or something that does the same elsewhere."""
 
 
+@one_blas_thread()
 def begin(problem: Problem, constraint_set: Rows) -> Fit:
     """Begin a fit under a constraint that the rows of D' fix: choose coordinates, constraint and start from them."""
     auto = problem.step_size is None
@@ -386,6 +391,7 @@ class Begun(NamedTuple):
     carriers: list[Carrier]  # rare columns
 
 
+@one_blas_thread()
 def begin_learnt(
     problem: Problem, rows: Rows, n_threads: int = 1, near: Fit | None = None
 ) -> tuple[Fit, Begun | None]:  # fmt: skip

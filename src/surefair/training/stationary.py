@@ -33,6 +33,7 @@ from surefair.learners.geometry import (
 )
 from surefair.losses import Loss
 from surefair.rows import FloatArray, IntArray
+from surefair.threads import one_blas_thread
 
 TINY = 1e-10  # curvature that makes a Hessian invertible
 RESIDUAL = 1e-10  # size of a residual that counts as 0
@@ -276,6 +277,7 @@ class Conditions:
         one, two = c.pairs[:, 0], c.pairs[:, 1]
         return rates[one] - rates[two], np.sqrt(np.maximum(variance[one] + variance[two], 0.0))
 
+    @one_blas_thread()
     def solve(self, tolerance: float = 0.0, penalty: float = 0.0, near: Stationary | None = None) -> Stationary:
         """Find the optimum: equal rates, rates within a tolerance, or a penalty.
 
@@ -289,6 +291,7 @@ class Conditions:
                 return found
         return self._ends(tolerance, penalty, whole=False)[0]
 
+    @one_blas_thread()
     def beside(self, near: Stationary, tolerance: float, penalty: float, enough: float = RESIDUAL) -> Stationary:
         """Find the optimum beside a point that is near, without a look at others."""
         if len(self.comparisons.pairs) == 0:
@@ -303,6 +306,7 @@ class Conditions:
         entries = Entries(*(array[rows] for array in self.entries))
         return replace(self, X=self.X[rows], y=self.y[rows], weight=weight / weight.mean(), entries=entries)
 
+    @one_blas_thread()
     def optima(self, tolerance: float = 0.0, penalty: float = 0.0) -> list[Stationary]:
         """Ends of the solver from all starts: first the one from the free optimum, unless others are clearly better."""
         return self._ends(tolerance, penalty, whole=True)
@@ -331,6 +335,7 @@ class Conditions:
         ]
         return [*better, first.end, *(end for end in others if not any(end is one for one in better))]
 
+    @one_blas_thread()
     def free(self, near: FloatArray | None = None) -> Stationary:
         """Optimum without a constraint; a point that is ``near`` saves work."""
         theta = np.zeros(self.X.shape[1]) if near is None else near

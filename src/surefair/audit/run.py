@@ -8,7 +8,6 @@ resumes, with bit-identical results.
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from surefair import engines
 from surefair.audit import checkpoint as checkpoints
 from surefair.audit import findings, shards
 from surefair.audit.copies import copies_among
@@ -29,7 +27,7 @@ from surefair.audit.evaluation import Evaluation, tally_decisions
 from surefair.audit.result import Audit
 from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
-from surefair.audit.stream import SHARD_ROWS, Stream, until
+from surefair.audit.stream import Run, Stream
 from surefair.classifier import draw_seed, problem_of
 from surefair.diagnostics import dependent_rows
 from surefair.inference.cross_fit import CrossFit
@@ -106,40 +104,25 @@ class Running(Stream):
         if model.features != self.intake.encoder.names or model.labels.values.tolist() != [*self.intake.labels]:
             raise ValueError("The checkpoint has other features or labels than the data. Start a new audit.")
 
-    def run_in_shards(
-        self,
-        engine: str = "local",
-        address: str | None = None,
-        *,
-        n_jobs: int | None = None,
-        progress: Callable[[int], None] = lambda rows: None,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> Audit:
-        """Read shards on many workers, twice: to train, and to count decisions."""
-        tasks = self._tasks()
-        with engines.connected(engine, address, n_jobs) as run:
-            plan = self._plan()
-            merged: Mapping[str, Model] | None = None
-            for sent in until(stop, run(partial(shards.train, plan), tasks)):
-                models, counts = receive(sent, plan.models)
-                merged = merge_models(merged, models)
-                self.intake.add(counts["counted"])
-                self.trained += counts["n_rows"]
-                self.shards += 1
-                progress(self.intake.read)
-            assert merged is not None
-            self.models = dict(merged)
-            plan = replace(plan, models=pack_models(self.models))
-            parts = until(stop, run(partial(shards.evaluate, plan), tasks))
-            evaluation = reduce(add, map(shards.read_evaluation, parts))
-            self.files = [json.loads(file) for file in run(shards.digest, self.source.paths)]
-            self.source.check_unchanged()
-            self.complete = True
-            return self._conclude(evaluation, dependent=self.settings.clusters is not None)
+    def _take_shards(self, tasks: list[Shard], run: Run, progress: Callable[[int], None]) -> None:
+        """Let workers train on the shards, and then count the decisions of the merged models."""
+        plan = self._plan()
+        merged: Mapping[str, Model] | None = None
+        for sent in run(partial(shards.train, plan), tasks):
+            models, counts = receive(sent, plan.models)
+            merged = merge_models(merged, models)
+            self.intake.add(counts["counted"])
+            self.trained += counts["n_rows"]
+            self.shards += 1
+            progress(self.intake.read)
+        assert merged is not None
+        self.models = dict(merged)
+        plan = replace(plan, models=pack_models(self.models))
+        self.evaluation = reduce(add, map(shards.read_evaluation, run(partial(shards.evaluate, plan), tasks)))
 
-    def _tasks(self) -> list[Shard]:
-        size = self.settings.shard_rows or SHARD_ROWS
-        return [Shard(number, pieces) for number, pieces in enumerate(self.source.shards(size))]
+    def _sharded_result(self) -> Audit:
+        assert self.evaluation is not None
+        return self._conclude(self.evaluation, dependent=self.settings.clusters is not None)
 
     def _plan(self) -> Plan:
         """Settle columns on rows of many shards, all else on the first rows; workers count these with the others."""

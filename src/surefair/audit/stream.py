@@ -6,6 +6,7 @@ stopped resumes, with bit-identical results.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,9 +18,11 @@ from typing import Any, ClassVar, NoReturn, Self
 import pyarrow as pa
 from joblib import effective_n_jobs
 
+from surefair import engines
 from surefair.audit import checkpoint as checkpoints
 from surefair.audit.checkpoint import Folder
 from surefair.audit.result import Audit
+from surefair.audit.shards import Shard, digest
 from surefair.storage.archive import Arrays, check_same, naming
 from surefair.storage.checks import value_of
 from surefair.storage.lock import locked
@@ -29,6 +32,9 @@ from surefair.tables.source import DataSource
 SHARD_ROWS = 1_000_000  # rows of a shard on a cluster, at least, by default
 MOST_SHARDS = 64  # shards on a cluster by default
 SECONDS = 60.0  # between two checkpoints by default
+
+Run = Callable[[Callable[[Shard], bytes], list[Shard]], Iterator[bytes]]
+"""Lets workers do something with each shard, and passes on what they send, in order."""
 
 
 class Stream:
@@ -106,27 +112,13 @@ class Stream:
         """Sum up."""
         raise NotImplementedError
 
-    def run_in_shards(
-        self,
-        engine: str = "local",
-        address: str | None = None,
-        *,
-        n_jobs: int | None = None,
-        progress: Callable[[int], None] = lambda rows: None,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> Audit:
-        """Read shards on many workers, to the end.
-
-        Parameters
-        ----------
-        engine, address, n_jobs
-            As in ``audit``.
-        progress : callable
-            Called with the number of rows read so far, after each shard.
-        stop : callable
-            Called after each shard; returns whether to give up.
-        """
+    def _take_shards(self, tasks: list[Shard], run: Run, progress: Callable[[int], None]) -> None:
+        """Let workers read the shards, and put together what they send."""
         raise NotImplementedError
+
+    def _sharded_result(self) -> Audit:
+        """Sum up, after all shards were read."""
+        return self._result()
 
     # -- Beginning, stopping, resuming --------------------------------------------------------------------------------
 
@@ -205,6 +197,38 @@ class Stream:
         checkpoints.prepare(checkpoint)
         with locked(checkpoint):
             return self._run(checkpoint, seconds, every, n_jobs, progress, stop)
+
+    def run_in_shards(
+        self,
+        engine: str = "local",
+        address: str | None = None,
+        *,
+        n_jobs: int | None = None,
+        progress: Callable[[int], None] = lambda rows: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Audit:
+        """Read shards on many workers, to the end.
+
+        Parameters
+        ----------
+        engine, address, n_jobs
+            As in ``audit``.
+        progress : callable
+            Called with the number of rows read so far, after each shard.
+        stop : callable
+            Called after each shard; returns whether to give up.
+        """
+        tasks = self._tasks()
+        with engines.connected(engine, address, n_jobs) as run:
+            self._take_shards(tasks, lambda work, some: _until(stop, run(work, some)), progress)
+            self.files = [json.loads(file) for file in run(digest, self.source.paths)]
+            self.source.check_unchanged()
+            self.complete = True
+            return self._sharded_result()
+
+    def _tasks(self) -> list[Shard]:
+        size = self.settings.shard_rows or SHARD_ROWS
+        return [Shard(number, pieces) for number, pieces in enumerate(self.source.shards(size))]
 
     def _run(
         self,
@@ -285,7 +309,7 @@ class Stream:
         )
 
 
-def until(stop: Callable[[], bool], results: Iterable[bytes]) -> Iterator[bytes]:
+def _until(stop: Callable[[], bool], results: Iterable[bytes]) -> Iterator[bytes]:
     """Pass results on, until asked to give up."""
     for result in results:
         yield result

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
 import fairlearn.metrics as fm
 import jsonschema
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
-import pyarrow.feather as feather
-import pyarrow.parquet as pq
 import pytest
+from forms import FORMS, write_folder
 from sklearn import metrics as sm
 
 import surefair as sf
@@ -163,24 +159,6 @@ def test_a_quantile_of_the_scores_is_a_threshold(decided):
 # -- The same result ---------------------------------------------------------------------------------------------------
 
 
-def write_folder(table, path):
-    path.mkdir()
-    for i, (low, high) in enumerate([(0, 1100), (1100, 1101), (1101, None)]):
-        pq.write_table(table.slice(low, None if high is None else high - low), path / f"{i}.parquet")
-    return path
-
-
-FORMS = {
-    "csv": lambda t, folder: (t.to_csv(folder / "a.csv", index=False), folder / "a.csv")[1],
-    "csv.gz": lambda t, folder: (t.to_csv(folder / "a.csv.gz", index=False), folder / "a.csv.gz")[1],
-    "parquet": lambda t, folder: (t.to_parquet(folder / "a.parquet", row_group_size=777), folder / "a.parquet")[1],
-    "feather": lambda t, folder: (feather.write_feather(t, folder / "a.feather"), folder / "a.feather")[1],
-    "folder": lambda t, folder: write_folder(pa.Table.from_pandas(t, preserve_index=False), folder / "many"),
-    "pandas": lambda t, folder: t,
-    "polars": lambda t, folder: pl.from_pandas(t),
-    "categories": lambda t, folder: t.astype({"sex": "category", "race": "category"}),
-    "file object": lambda t, folder: io.BytesIO(t.to_csv(index=False).encode()),
-}
 ASKED = {
     "decision": ["hired", "promoted"], "score": "score", "label": "fit", "sensitive": SENSITIVE, "margin": 0.1,
     "intersections": True, "min_share": 0.02, "n_replicates": 20,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
@@ -13,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from surefair import engines
 from surefair.audit.checkpoint import BAD, check_record
 from surefair.audit.decisions.evidence import subjects_of, two_values
 from surefair.audit.decisions.findings import CHECKED, Sentences, describe_groups, find
@@ -23,8 +21,8 @@ from surefair.audit.decisions.settings import DecisionSettings
 from surefair.audit.decisions.tally import DecisionTally
 from surefair.audit.findings import assumptions, overall
 from surefair.audit.result import Audit
-from surefair.audit.shards import Shard, digest
-from surefair.audit.stream import SHARD_ROWS, Stream, until
+from surefair.audit.shards import Shard
+from surefair.audit.stream import Run, Stream
 from surefair.storage.archive import Arrays, add_prefix, dump_archive, read_archive, select_prefix
 from surefair.storage.checks import value_of
 from surefair.tables.intake import with_last
@@ -109,33 +107,18 @@ class RunningDecisions(Stream):
 
     # -- Shards -------------------------------------------------------------------------------------------------------
 
-    def run_in_shards(
-        self,
-        engine: str = "local",
-        address: str | None = None,
-        *,
-        n_jobs: int | None = None,
-        progress: Callable[[int], None] = lambda rows: None,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> Audit:
-        """Count shards on many workers, and add up what they send."""
-        size = self.settings.shard_rows or SHARD_ROWS
-        tasks = [Shard(number, pieces) for number, pieces in enumerate(self.source.shards(size))]
+    def _take_shards(self, tasks: list[Shard], run: Run, progress: Callable[[int], None]) -> None:
+        """Let workers count shards, and add up what they send."""
         if self.settings.weights is not None:
             self.intake.settle_weights(next(self.source.tables(self._size, self.read)))
-        with engines.connected(engine, address, n_jobs) as run:
-            work = partial(count_shard, self.intake.elsewhere(0, _nowhere), self.read, self.source.coded, self._size)
-            for sent in until(stop, run(work, tasks)):
-                meta, arrays = read_archive(BytesIO(sent), *SENT)
-                found = DecisionTally.unpack(meta["tally"], arrays, self.settings)
-                self.tally = found if self.tally is None else self.tally + found
-                self.intake.add(meta["counted"])
-                self.shards += 1
-                progress(self.n_read)
-            self.files = [json.loads(file) for file in run(digest, self.source.paths)]
-        self.source.check_unchanged()
-        self.complete = True
-        return self._result()
+        intake = self.intake.elsewhere(0, _nowhere)
+        for sent in run(partial(count_shard, intake, self.read, self.source.coded, self._size), tasks):
+            meta, arrays = read_archive(BytesIO(sent), *SENT)
+            found = DecisionTally.unpack(meta["tally"], arrays, self.settings)
+            self.tally = found if self.tally is None else self.tally + found
+            self.intake.add(meta["counted"])
+            self.shards += 1
+            progress(self.n_read)
 
     # -- The result ---------------------------------------------------------------------------------------------------
 

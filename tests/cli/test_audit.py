@@ -201,9 +201,9 @@ def test_help_documents_the_exit_codes():
     ("arguments", "message"),
     [
         (["audit"], "Missing argument 'DATA'"),
-        (["audit", "data.csv", "--sensitive", "sex"], "Missing option '--label'"),
+        (["audit", "data.csv", "--sensitive", "sex"], "Missing option '--decision' or '--score', or '--label'"),
         (["audit", "data.csv", "--label", "high"], "Missing option '--sensitive'"),
-        (["audit", "data.csv", *ASKED, "--margin", "much"], "not a valid float"),
+        (["audit", "data.csv", *ASKED, "--margin", "much"], "'much' is not a number"),
         (["audit", "data.csv", *ASKED, "--jobs", "0"], "'--jobs': must be a number of threads, or -1 for"),
         (["audit", "data.csv", *ASKED, "--replicates", "1"], "not in the range"),
         (["audit", "data.csv", *ASKED, "--max-bad-rows", "-1"], "not in the range"),
@@ -446,7 +446,7 @@ def test_a_file_with_few_rows_is_refused(here, people, rows):
 
 def test_a_file_with_hardly_enough_rows_serves_twice_and_gives_no_definite_verdict(here, people):
     found, output = audit(people(150), "--margin", "0.9", expected=4, replicates=40)
-    assert found["rows"] == {"read": 150, "training": 150, "evaluation": 150, "bad": [], "folds": 5}
+    assert found["rows"] == {"read": 150, "training": 150, "evaluation": 150, "bad": [], "folds": 5, "labelled": 150}
     assert found["models"][0]["intervals"][0]["high"] < 0.9
     assert "Assumption not met: The solver reaches the optimum" in output
 

@@ -129,6 +129,12 @@ class TestFindings:
     def test_quiet_shows_the_verdict_only(self, table):
         assert audit(table, "--decision", "coin", "--margin", "0.1", "--quiet")[1] == "within margin"
 
+    def test_verbose_shows_groups_and_columns(self, table):
+        output = audit(table, "--decision", "coin", "--verbose")[1]
+        for word in ("Groups", "Columns", "compared", "sensitive", "decision"):
+            assert word in output
+        assert "constrained" not in output
+
     def test_standard_input_gives_the_same_findings(self, table):
         found, _ = audit(table, "--decision", "decided", "--label", "high")
         stream = run("-", "--sensitive", "sex", "--decision", "decided", "--label", "high", *FEW,

@@ -131,12 +131,15 @@ def _show_more(found: Audit, console: Console) -> None:
     """Show groups and columns as tables."""
     from rich.table import Table
 
+    left_out = ("training", "constrained", "features", "unseen") if found.kind == "decisions" else ()
     for title, rows in (("Groups", found.groups), ("Columns", found.columns)):
         table = Table(title=title)
-        for heading in rows[0]:
+        headings = [heading for heading in rows[0] if heading not in left_out]
+        for heading in headings:
             table.add_column(heading.replace("_", " "), overflow="fold")
         for row in rows:
-            table.add_row(*(f"{value:,}" if type(value) is int else plain_text(value) for value in row.values()))
+            values = (row[heading] for heading in headings)
+            table.add_row(*(f"{value:,}" if type(value) is int else plain_text(value) for value in values))
         console.print(table)
 
 

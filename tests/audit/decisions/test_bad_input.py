@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import surefair as sf
@@ -163,3 +164,21 @@ def test_too_many_strata_and_groups_are_refused(decided, monkeypatch):
     monkeypatch.setattr(axes, "MOST_NUMBERS", 500)
     with pytest.raises(ValueError, match=r"need too much memory for 50 replicates.*--replicates"):
         audit(table, clusters="person")
+
+
+@pytest.mark.parametrize("more", [{"clusters": "person"}, {"score": "score", "threshold": 0.5}, {"score": "score"}])
+def test_chunks_without_a_usable_row_change_nothing(decided, monkeypatch, more):
+    """No weight, label or decision among the first rows; the words of groups appear late."""
+    table = decided(1000)
+    first = table.assign(w=0.0, sex="m", hired=None, fit=None)[:300]
+    whole = pd.concat([first, table], ignore_index=True)
+    asked = {"label": "fit", "weights": "w", "max_bad_rows": 300} | more
+    expected = audit(table, **asked)
+    monkeypatch.setattr(running, "CHUNK", 50)
+    monkeypatch.setattr(running, "CLUSTER_CHUNK", 50)
+    found = audit(whole, **asked)
+    assert found.rows["evaluation"] == 1000
+    for mine, theirs in zip(found.models, expected.models, strict=True):
+        for one, other in zip(mine["intervals"], theirs["intervals"], strict=True):
+            for name in ("estimate", "low", "high"):
+                assert one[name] == pytest.approx(other[name], abs=1e-12)

@@ -79,6 +79,7 @@ calibrate: .venv/installed  ## run the full statistical studies; results in docs
 	$(BIN)/python studies/decisions.py
 	$(BIN)/python studies/small.py
 	$(BIN)/python studies/verdict.py
+	$(BIN)/python studies/alarms.py
 	$(BIN)/python studies/efficiency.py
 	$(BIN)/python studies/frontier.py
 	$(BIN)/python studies/covariance.py

@@ -20,6 +20,7 @@ PUBLIC = {
     "fairness_interval",
     "joint_intervals",
     "compare",
+    "threshold_curve",
     "from_estimator",
     "command",
     "__init__",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair.inference.joint import JointIntervals
     from surefair.inference.planning import Plan, plan
     from surefair.inference.scoring import mean_interval_score, wasserstein2
+    from surefair.inference.thresholds import ThresholdCurve, threshold_curve
     from surefair.learners.schedules import PolynomialDecay
     from surefair.selection.scorer import fairness_scorer
 
@@ -46,6 +47,7 @@ _HOME = {
     "JointIntervals": "surefair.inference.joint",
     "Plan": "surefair.inference.planning",
     "PolynomialDecay": "surefair.learners.schedules",
+    "ThresholdCurve": "surefair.inference.thresholds",
     "audit": "surefair.audit.api",
     "calibrate": "surefair.calibration",
     "compare": "surefair.inference.comparison",
@@ -57,6 +59,7 @@ _HOME = {
     "plan": "surefair.inference.planning",
     "resume": "surefair.audit.api",
     "save": "surefair.classifier",
+    "threshold_curve": "surefair.inference.thresholds",
     "wasserstein2": "surefair.inference.scoring",
 }
 _MODULES = {
@@ -80,6 +83,7 @@ __all__ = [
     "JointIntervals",
     "Plan",
     "PolynomialDecay",
+    "ThresholdCurve",
     "audit",
     "calibrate",
     "compare",
@@ -98,6 +102,7 @@ __all__ = [
     "save",
     "scoring",
     "theory",
+    "threshold_curve",
     "wasserstein2",
 ]
 

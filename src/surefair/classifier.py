@@ -790,6 +790,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(X, "columns"):
             values, names = as_features(X)
             X = values if names is None else pd.DataFrame(values, columns=names, copy=False)
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(np.float64), np.nan)  # masked values are refused like other missing ones
         if not hasattr(self, "feature_names_in_") and _is_plain(X):  # a shortcut for what validate_data would do
             if reset:
                 self.n_features_in_ = X.shape[1]
@@ -809,7 +811,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return labels as one column of a type that can be a class."""
         if y is None:
             raise ValueError("This FairClassifier estimator requires y to be passed, but the target y is None.")
-        labels = CodedColumn.of(column_or_1d(y, warn=True) if getattr(y, "ndim", 1) == 2 else y, "label")
+        if getattr(y, "ndim", 1) == 2 and not isinstance(y, np.ma.MaskedArray):
+            y = column_or_1d(y, warn=True)
+        labels = CodedColumn.of(y, "label")
         if labels.found.dtype.kind == "f":
             if np.isinf(labels.found).any():
                 raise ValueError("Input y contains infinity. Labels are two values, such as 0 and 1.")

@@ -91,6 +91,41 @@ def test_a_share_of_rows_that_came_twice_is_found(share, expected):
     assert len(found_in(np.concatenate([table, table[: int(share * 3_000)]]))) == expected
 
 
+def discrete(n, seed=0):
+    """People with a few discrete columns: most of them equal others."""
+    rng = np.random.default_rng(seed)
+    male = rng.random(n) < 0.5
+    age = rng.integers(4, size=n) + male
+    high = age + rng.normal(size=n) > 2.0
+    return pd.DataFrame(
+        {"age": age, "job": rng.choice(["a", "b"], n), "sex": np.where(male, "m", "f"), "high": high.astype(int)}
+    )
+
+
+@pytest.mark.parametrize("form", ["cross-fitting", "held out"])
+def test_copies_of_a_whole_table_of_few_discrete_columns_get_no_definite_verdict(monkeypatch, form):
+    if form == "held out":
+        monkeypatch.setattr(auditing, "MOST_CROSSED", 0)
+        monkeypatch.setattr(auditing, "CHUNK", 3_000)
+    honest = sf.audit(discrete(8_000), **ASKED)
+    assert honest.verdict == "violates margin"
+    assert "DependentRows" not in unmet(honest)
+    found = sf.audit(pd.concat([discrete(400)] * 20).sample(frac=1.0, random_state=0), **ASKED)
+    assert found.verdict == "not enough evidence"
+    assert "Every distinct row occurs 20 times, or a multiple" in unmet(found)["DependentRows"]["message"]
+
+
+def test_counts_of_independent_rows_seldom_have_a_common_factor():
+    """The null model: 2,000 tables with 12 or more distinct rows, of various sizes; fewer than 0.1 % are reported."""
+    rng = np.random.default_rng(0)
+    found = 0
+    for i in range(2_000):
+        sizes = 12 + i % 20
+        counts = np.unique(rng.integers(sizes, size=[20, 60, 500][i % 3]), return_counts=True)[1]
+        found += len(dependent_rows.check_multiples(int(np.gcd.reduce(counts)), len(counts)))
+    assert found <= 5, found  # expected is less than one
+
+
 @pytest.mark.slow
 def test_no_definite_verdict_about_copies():
     """20 audits of copies: with 57 % coverage, a definite verdict is often wrong."""

@@ -195,7 +195,7 @@ def test_a_notebook_shows_a_summary(audit: Audit) -> None:
 
 def test_an_audit_gives_its_models_and_intervals(audit: Audit) -> None:
     assert audit.model()["name"] == "constrained"
-    assert audit.model("unconstrained") is audit.models[1]
+    assert audit.model("unconstrained") == audit.models[1]
     assert audit.interval() == audit.models[0]["intervals"][0]
     assert audit.interval("equalized_odds", "training", "unconstrained") == audit.models[1]["intervals"][3]
 

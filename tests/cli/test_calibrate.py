@@ -6,6 +6,8 @@ import json
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -33,7 +35,9 @@ def test_it_calibrates_on_a_file(table, tmp_path, kind):
     path, out = tmp_path / f"people.{kind}", tmp_path / "new" / "folder"
     table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path)
     columns = ("--label", "hired", "--sensitive", "sex")
-    result = run(path, *columns, "--rows", 300, "--repetitions", 2, "--jobs", 1, "--out", out, "--quiet")
+    result = run(
+        path, *columns, "--rows", 300, "--repetitions", 2, "--replicates", 10, "--jobs", 1, "--out", out, "--quiet"
+    )
     assert result.exit_code == 0, result.output
     kept = json.loads((out / "calibration.json").read_text())
     assert " ".join(kept["sentence"].split()) in " ".join(result.output.split())
@@ -49,7 +53,7 @@ def test_it_calibrates_on_a_file(table, tmp_path, kind):
 def test_a_file_goes_the_way_of_an_audit(table, tmp_path):
     path = tmp_path / "people.csv"
     table.to_csv(path, index=False)
-    few = ("--rows", 300, "--repetitions", 2, "--jobs", 1, "--out", tmp_path, "--quiet")
+    few = ("--rows", 300, "--repetitions", 2, "--replicates", 10, "--jobs", 1, "--out", tmp_path, "--quiet")
     result = run(path, "--label", "hired", "--sensitive", "sex", "--tolerance", 0.05, *few)
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "calibration.json").read_text())
@@ -99,6 +103,13 @@ def test_every_option_reaches_the_calibration(tmp_path):
         (("--dataset", "synthetic_dm", "--tolerance", 0.1, "--penalty", 2), 1, "Leave one of them out"),
         (("--dataset", "synthetic_dm", "--tolerance", 1), 1, "must be less than 1; received 1.0"),
         (("FILE", "--label", "job", "--sensitive", "sex"), 1, "The label 'job' must have two values"),
+        (
+            ("FILE", "--label", "hired", "--sensitive", "sex", "--rows", 10**12),
+            1,
+            "GiB in each repetition, and at most 8",
+        ),
+        (("--dataset", "synthetic_dm", "--rows", 10**12), 1, "GiB in each repetition, and at most 8 are allowed"),
+        (("--dataset", "synthetic_dm", "--repetitions", 10**12), 1, "repetitions must be 1,000,000 or less"),
         (("nowhere.csv", "--label", "y", "--sensitive", "z"), 1, "There is no file 'nowhere.csv'"),
     ],
 )
@@ -108,3 +119,15 @@ def test_errors_say_what_is_wrong(table, tmp_path, arguments, code, message):
     result = run(*(path if word == "FILE" else word for word in arguments), "--out", tmp_path)
     assert result.exit_code == code, result.output
     assert message in " ".join(result.output.split())
+
+
+def test_nested_columns_are_left_out_or_refused(table, tmp_path):
+    path = tmp_path / "people.parquet"
+    nested = pa.array([[1, 2]] * len(table))
+    pq.write_table(pa.Table.from_pandas(table).append_column("list", nested), path)
+    more = ("--repetitions", 2, "--replicates", 5, "--rows", 200, "--jobs", 1, "--quiet", "--out", tmp_path)
+    result = run(path, "--label", "hired", "--sensitive", "sex", "--criterion", "none", *more)
+    assert result.exit_code == 0, result.output
+    result = run(path, "--label", "list", "--sensitive", "sex", *more)
+    assert result.exit_code == 1
+    assert "Column 'list' has type list<element: int64>, which cannot be used for label" in result.output

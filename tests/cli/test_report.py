@@ -66,3 +66,22 @@ def test_errors_are_one_plain_line(written: Path, tmp_path: Path) -> None:
         assert result.output.startswith("Error: ")
         assert result.output.count("\n") == 1
     assert not (tmp_path / "report.html").exists()
+
+
+def test_title_purpose_author_and_date_head_the_report(written: Path, tmp_path: Path) -> None:
+    given = ["--title", "Loans <i>", "--purpose", "Review", "--author", "A. N. Other", "--date", "2026-03-31"]
+    result = run(written, *given, "--out", tmp_path / "other.html")
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "other.html").read_text()
+    for words in ("Loans &lt;i&gt;", "Review", "A. N. Other", "2026-03-31"):
+        assert words in page
+    again = run(written, *given, "--out", tmp_path / "again.html")
+    assert again.exit_code == 0
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "other.html").read_bytes()
+
+
+def test_a_date_that_is_none_is_refused(written: Path) -> None:
+    result = run(written, "--date", "yesterday")
+    assert result.exit_code == 1
+    assert "date must be a day such as 2026-03-31; received 'yesterday'" in " ".join(result.output.split())
+    assert not written.with_name("report.html").exists()

@@ -52,7 +52,8 @@ def test_the_output_of_an_audit_is_safe(kind):
     name = HOSTILE[kind]
     people(name).to_csv("people.csv", index=False)
     asked = ("--label", f"high{name}".strip(), "--sensitive", f"sex{name}".strip(), "--replicates", "5", "--jobs", "1")
-    result, text = run("audit", "people.csv", *asked, "--verbose", "--out", f"out{kind}")
+    criterion = "demographic_parity" if kind == "reversed" else "none"  # once, for what a constraint adds
+    result, text = run("audit", "people.csv", *asked, "--verbose", "--out", f"out{kind}", "--criterion", criterion)
     assert result.exit_code == 0, text
     if kind in ("markup", "link"):
         assert f"age{name}" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -141,9 +142,17 @@ def test_an_address_selects_the_cluster(dask, ray, spark):
 
 
 def test_an_unreachable_scheduler_of_dask_is_an_error(dask, monkeypatch):
-    monkeypatch.setattr("surefair.engines.dask.TIMEOUT", "1s")
+    monkeypatch.setattr("surefair.engines.dask.TIMEOUT", 1.0)
     with pytest.raises(ConnectionError, match=r"No Dask scheduler answers at 'tcp://127.0.0.1:9'"):
         done("dask", abs, [1], address="tcp://127.0.0.1:9")
+
+
+def test_an_address_that_listens_and_never_answers_is_an_error(dask, monkeypatch):
+    monkeypatch.setattr("surefair.engines.dask.TIMEOUT", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match=rf"No Dask scheduler answers at '{address}' \(no answer for 1 s\)"):
+            done("dask", abs, [1], address=address)
 
 
 def test_a_second_address_is_an_error(ray, spark):

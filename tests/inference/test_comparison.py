@@ -207,3 +207,45 @@ def test_infinite_ratios_are_infinite_or_undefined(a, b, estimate, difference):
     assert found.by_pair[["low", "high"]].to_numpy().tolist() == [[-np.inf, np.inf]]
     assert ("is undefined" in found.sentence) == ("undefined" in repr(found)) == np.isnan(estimate)
     assert "nan" not in found.sentence
+
+
+def test_an_interval_near_parity_says_why_it_is_symmetric():
+    rng = np.random.default_rng(21)
+    group = np.array(["x", "y"] * 500)
+    a = (rng.random(1_000) < 0.4).astype(int)
+    b = np.where(rng.random(1_000) < 0.1, 1 - a, a)
+    near = sf.compare(None, a, b, sensitive_features=group)
+    assert near.low == -near.high
+    assert "symmetric about 0 because these rows do not show which sign the gaps have" in near.sentence
+    far = np.where(group == "x", 1, a)
+    apart = sf.compare(None, far, np.where(group == "x", 1, b), sensitive_features=group)
+    assert apart.low != -apart.high
+    assert "symmetric" not in apart.sentence
+
+
+def test_a_comparison_becomes_json_and_a_page_with_charts(tmp_path):
+    rng = np.random.default_rng(22)
+    y, a, b = (rng.random((3, 600)) < 0.4).astype(int)
+    groups = {"sex <b>": rng.choice(["f", "m"], 600), "age": rng.choice(["1", "2", "3"], 600)}
+    for metric in ("equalized_odds", "demographic_parity_ratio"):
+        found = sf.compare(y, a, b, sensitive_features=groups, metric=metric, names=("old & tried", "new"))
+        found.to_json(tmp_path / "c.json")
+        found.to_html(tmp_path / "c.html")
+        written = json.loads((tmp_path / "c.json").read_text())
+        assert written == {"format": "surefair.Comparison", "version": 1} | found.to_dict()
+        page = (tmp_path / "c.html").read_text()
+        assert page.count("<svg") >= 4
+        assert "old &amp; tried" in page
+        assert "sex <b>" not in page
+        for one in found.to_dict()["a"]["by_group"]:  # the number of rows of each group is shown
+            assert f'<td class="num">{one["n"]:,}</td>' in page
+
+
+def test_a_page_shows_what_is_not_defined(tmp_path):
+    group = ["x", "y"] * 100
+    with pytest.warns(sf.diagnostics.SmallEvaluationSet):
+        found = sf.compare(
+            [1, 0] * 100, [1, 0] * 100, [0, 1] * 100, sensitive_features=group, metric="error_rate_ratio"
+        )
+    found.to_html(tmp_path / "c.html")
+    assert "not defined" in (tmp_path / "c.html").read_text()

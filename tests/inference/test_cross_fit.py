@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 import surefair as sf
 from surefair.classifier import declare, problem_of
-from surefair.inference.cross_fit import CrossFit, deal
+from surefair.inference.cross_fit import CrossFit, deal, stretch
 from surefair.inference.interval import Question
 from surefair.inference.metric import get_metric
 
@@ -87,6 +87,32 @@ def test_every_source_and_metric_has_an_interval(source):
         interval = clf.cross_fit_interval(X, y, sensitive_features=groups, source=source, metric=metric)
         assert interval.low <= interval.estimate <= interval.high
         assert interval.source == source
+
+
+def test_retraining_stretches_ratios_on_the_scale_of_logarithms():
+    rng = np.random.default_rng(7)
+    middle = np.array([[0.02, 0.5]])
+    trained = middle * np.exp(rng.normal(0.0, [0.8, 0.05], size=(500, 1, 2)))
+    stretched = stretch(middle, trained, ratio=True)
+    assert (stretched > 0.0).all()
+    spread = np.log(trained).std(axis=0)
+    assert np.allclose(np.log(stretched).std(axis=0), np.sqrt(2.0) * spread)
+    assert np.allclose(np.log(stretched).mean(axis=0), np.log(middle))
+    trained[0, 0, 0] = 0.0  # a replicate that accepts nobody stays one
+    assert stretch(middle, trained, ratio=True)[0, 0, 0] == 0.0
+    assert np.isfinite(stretch(np.array([[0.0, 0.5]]), trained, ratio=True)).all()
+
+
+def test_retraining_of_a_ratio_of_small_rates_has_a_lower_limit_above_0():
+    rng = np.random.default_rng(8)
+    X, y, group = draw(1_500, rng)
+    y = ((X[:, 2] + rng.normal(size=1_500)) > 2.2).astype(int)  # few are positive
+    clf = sf.FairClassifier(None, n_replicates=100, random_state=0)
+    asked = {"sensitive_features": group, "metric": "demographic_parity_ratio"}
+    again = clf.cross_fit_interval(X, y, source="retraining", **asked)
+    once = clf.cross_fit_interval(X, y, source="training", **asked)
+    assert 0.0 < again.low < again.estimate < again.high < 1.0
+    assert again.gap_high - again.gap_low == pytest.approx(np.sqrt(2.0) * (once.gap_high - once.gap_low))
 
 
 @pytest.mark.parametrize(

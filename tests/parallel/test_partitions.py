@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 
 import surefair as sf
 from surefair.classifier import begin, draw_seed
-from surefair.diagnostics import LateGroup, SmallGroup, StartNotForgotten
+from surefair.diagnostics import LateColumn, LateGroup, SmallGroup, StartNotForgotten
 from surefair.parallel import fit_partitions, fit_shards, shard_seed
 from surefair.parallel import partitions as partitions_module
 from surefair.tables.intake import Columns, read_all
@@ -271,8 +271,8 @@ def test_workers_do_not_send_the_warm_up_rows_back(monkeypatch):
     sizes = []
     send = partitions_module.send
 
-    def measured(*args):
-        sent = send(*args)
+    def measured(*args, **more):
+        sent = send(*args, **more)
         sizes.append(len(sent))
         return sent
 
@@ -418,6 +418,23 @@ def test_with_a_path_as_warm_up_rows_columns_are_encoded_as_an_audit_does(D):
     assert np.isfinite(X).all()
     decisions = clf.predict(pd.DataFrame(X, columns=clf.encoder_.names))
     assert np.mean(decisions == new["hired"]) > 0.6
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_column_that_is_constant_in_the_warm_up_rows_alone_is_reported(D, n_jobs, tmp_path):
+    """Only the warm-up rows are from one country, so the model does not know that there are others."""
+    parts = [applicants(300, seed).assign(country=["here", "there", "there"] * 100) for seed in (1, 2)]
+    with pytest.warns(LateColumn, match="'country' was left out .* but 400 of 1,000 rows contradict that"):
+        clf = fit_partitions(classifier(n_jobs=n_jobs), parts, **ENCODED, warmup=D)
+    sf.save(clf, tmp_path / "clf.npz")
+    new = applicants(400, 9)
+    for one in (clf, sf.load(tmp_path / "clf.npz")):
+        X = pd.DataFrame(clf.encoder_.encode(pa.Table.from_pandas(new)).X, columns=clf.encoder_.names)
+        interval = one.fairness_interval(X, new["hired"], sensitive_features=new[["sex"]])
+        assert "LateColumn" in {found.name for found in interval.diagnostics}
+        assert interval.verdict(0.99) == "not enough evidence"
+    clf = fit_partitions(classifier(), [applicants(300, 1)], **ENCODED, warmup=D)
+    assert not [found for found in clf.model_.diagnostics if isinstance(found, LateColumn)]
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])

@@ -28,4 +28,6 @@ def test_a_display_follows_the_conventions(name):
     assert getattr(plotting, name) is display
     assert name in plotting.__all__
     assert inspect.signature(display.plot).parameters["ax"].default is None
-    assert any(hasattr(display, maker) for maker in ("from_estimator", "from_calibration"))
+    assert any(
+        hasattr(display, maker) for maker in ("from_estimator", "from_predictions", "from_calibration", "from_audit")
+    )

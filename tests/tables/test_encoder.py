@@ -154,7 +154,7 @@ def test_new_values_count_as_the_most_common_if_there_is_no_shared_indicator():
 
 def test_a_missing_word_has_an_indicator_if_warm_up_rows_miss_some():
     features = fit(x=[*words(a=60, b=40), *[None] * 20])
-    assert features.names == (f"x = {MISSING}", "x = b")
+    assert features.names == ("x is missing", "x = b")
     found = encode(features, x=[None, "b"])
     assert found.X.tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert found.missing["x"].tolist() == [True, False]

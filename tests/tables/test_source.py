@@ -439,8 +439,8 @@ def test_a_file_without_permission_is_named(tmp_path, monkeypatch, form):
             raise PermissionError(13, "Permission denied", str(file))
         return opens(file, *options)
 
-    opens = type(path).open
-    monkeypatch.setattr(type(path), "open", refuse)  # the superuser can read a file without permission
+    opens = files.open_regular
+    monkeypatch.setattr(files, "open_regular", refuse)  # the superuser can read a file without permission
     with pytest.raises(PermissionError, match=rf"No permission to read .*{closed.name}'\. Ask its owner"):
         opened(path)
 

@@ -29,10 +29,10 @@ def make(keys):
 
 def pass_through(rows, cuts, seed=SEED):
     """Return the rows held out after all chunks, and the numbers of those trained on, in the order of training."""
-    held = None
+    held, below = None, HELD_OUT
     trained = []
     for part in np.split(np.arange(rows.n), cuts):
-        held, train = hold_out(held, rows.part(part), seed)
+        held, train, below = hold_out(held, rows.part(part), seed, below)
         trained += train.X[:, 0].tolist()
     return held, trained
 
@@ -79,21 +79,25 @@ SINGLE_ROWS = st.lists(st.integers(0, 10**6), min_size=1, max_size=200, unique=T
 
 @given(keys=PERSONS | SINGLE_ROWS, cuts=st.lists(st.integers(0, 200), max_size=6), most=st.integers(1, 40))
 def test_each_row_is_held_out_or_trained_on_once_and_equal_keys_stay_together(keys, cuts, most):
-    """The law of the split; with one row for each key also where rows return to training."""
+    """The law of the split, also where rows return to training."""
     with pytest.MonkeyPatch.context() as patch:
-        most = most if len(set(keys)) == len(keys) else len(keys)
         patch.setattr(split, "MOST_ROWS", most)
         rows = make(keys)
-        held, trained = pass_through(rows, sorted(min(cut, rows.n) for cut in cuts))
+        try:
+            held, trained = pass_through(rows, sorted(min(cut, rows.n) for cut in cuts))
+        except ValueError:  # one key has more rows than may be held out
+            assert max(np.unique(keys, return_counts=True)[1]) > most
+            return
         out = held.X[:, 0].astype(int).tolist()
         assert sorted(out + [int(row) for row in trained]) == list(range(rows.n))
         assert not {keys[row] for row in out} & {keys[int(row)] for row in trained}
-        side = side_of(rows, SEED)
-        low = np.flatnonzero(side < HELD_OUT)
-        assert set(out) == set(low[np.argsort(side[low])][:most].tolist())
+        assert len(out) <= most
+        if len(set(keys)) == len(keys):
+            side = side_of(rows, SEED)
+            low = np.flatnonzero(side < HELD_OUT)
+            assert set(out) == set(low[np.argsort(side[low])][:most].tolist())
 
 
-@pytest.mark.xfail(reason="hold_out forgets which keys have returned to training, and holds out their later rows again")
 def test_a_key_that_has_returned_to_training_is_not_held_out_again(monkeypatch):
     monkeypatch.setattr(split, "MOST_ROWS", 3)
     keys = np.arange(100, dtype=np.uint64)
@@ -120,11 +124,11 @@ def test_a_row_that_was_trained_on_is_never_held_out_later(monkeypatch):
     """With every chunk, the held-out rows may lose some of the earlier ones and gain some of the new ones."""
     monkeypatch.setattr(split, "MOST_ROWS", 50)
     rows = make(range(3000))
-    held = None
+    held, below = None, HELD_OUT
     trained = set()
     for part in np.split(np.arange(3000), 30):
         before = set() if held is None else set(held.X[:, 0].tolist())
-        held, train = hold_out(held, rows.part(part), SEED)
+        held, train, below = hold_out(held, rows.part(part), SEED, below)
         now = set(held.X[:, 0].tolist())
         assert now <= before | set(part.tolist())
         assert not now & trained
@@ -169,8 +173,8 @@ def test_all_parts_of_a_row_stay_together():
         make(number), X=np.c_[number, -number].astype(float), y=np.where(number % 3 == 0, 1.0, -1.0),
         group=groups.codes(columns), weight=number + 1.0, names=make(number).names._replace(groups=groups),
     )  # fmt: skip
-    held, train = hold_out(None, rows.part(slice(0, 100)).trimmed(), SEED)
-    held, more = hold_out(held, rows.part(slice(100, 200)).trimmed(), SEED)
+    held, train, below = hold_out(None, rows.part(slice(0, 100)).trimmed(), SEED)
+    held, more, _ = hold_out(held, rows.part(slice(100, 200)).trimmed(), SEED, below)
     for part in (held, train.followed_by(more)):
         key = part.key.astype(int)
         assert np.array_equal(part.X, np.c_[key, -key])

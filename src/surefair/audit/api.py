@@ -63,6 +63,10 @@ def audit(
     n_replicates: int | None = None,
     random_state: int = 0,
     shard_rows: int | None = None,
+    title: str | None = None,
+    purpose: str | None = None,
+    author: str | None = None,
+    date: str | None = None,
     checkpoint: Folder | None = None,
     n_jobs: int | None = None,
     engine: str = "local",
@@ -133,6 +137,9 @@ def audit(
     shard_rows : int, optional
         Smallest number of rows in a shard, to read a folder of Parquet files in shards; by default the folder is read
         as one stream.
+    title, purpose, author, date : str, optional
+        What heads the report. The date is a day such as "2026-03-31"; it is never taken from the clock, so that the
+        same data give the same bytes.
     checkpoint : path, optional
         Folder to save the state in, once a minute; ``resume`` continues from there.
     n_jobs : int, optional

@@ -11,6 +11,7 @@ from surefair.storage.archive import Arrays, Damaged, read_archive, write_archiv
 from surefair.storage.atomic import try_to_write
 from surefair.storage.checks import value_of
 from surefair.tables.intake import COUNTERS
+from surefair.tables.split import HELD_OUT
 
 FORMAT, VERSION = "surefair.audit-checkpoint", 6
 KEPT = 2  # checkpoints
@@ -85,6 +86,7 @@ def check_training(meta: dict[str, Any]) -> None:
     """Refuse plain values that no training audit writes: the path, and what was counted."""
     value_of(meta, "trained", int, low=0, high=2**62)
     value_of(meta, "crossed", bool)
+    value_of(meta, "below", float, low=0.0, high=HELD_OUT)
     number = (int, float, NoneType)
     for point in value_of(meta, "path", list):
         check_record(point, PATH | dict.fromkeys(("estimate", "low", "high"), number))

@@ -7,7 +7,8 @@ differ in column j alone, and D_jk in j and k alone. Copies raise E and hardly t
 
 Nine of ten estimates D_j D_k / D_jk must be too small to explain E, even times 1.5. In honest tables E is between 0.4
 and 1.1 times that estimate (Adult, COMPAS, German credit, and columns that depend on a common factor). Tables of a few
-discrete columns, whose honest rows are nearly all equal to others, do not show copies.
+discrete columns, whose honest rows are nearly all equal to others, do not show copies in this way; if a whole table
+was copied, ``dependent_rows.check_multiples`` finds them.
 
 >>> rng = np.random.default_rng(0)
 >>> honest = rng.integers(3, size=(2_000, 6)).astype(float)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair.audit.copies import Copies
+from surefair.audit.pairs import PairedCounts
 from surefair.audit.periods import Periods
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.sources import Tally
@@ -41,6 +42,7 @@ class Evaluation(NamedTuple):
     square: float  # sum of squared weights
     periods: Mapping[str, Periods] = {}  # by model: decisions along the rows
     copies: Copies = Copies(0, 0, 0.0)
+    pairs: PairedCounts | None = None  # decisions of both models together
 
     @classmethod
     def of(cls, models: Mapping[str, Model], rows: Rows, tallies: Sequence[Tally]) -> Evaluation:
@@ -52,7 +54,9 @@ class Evaluation(NamedTuple):
     def _of(cls, tallies: Mapping[str, Any], rows: Rows, decisions: Mapping[str, NDArray[np.bool_]]) -> Evaluation:
         right = _together(rows, [decision == (rows.y > 0.0) for decision in decisions.values()])
         periods = {name: Periods.of(rows, decision) for name, decision in decisions.items()}
-        return cls(tallies, right, float(rows.weight @ rows.weight), periods)
+        constrained, free = decisions.values()
+        pairs = PairedCounts.of(rows, free, constrained)
+        return cls(tallies, right, float(rows.weight @ rows.weight), periods, pairs=pairs)
 
     @classmethod
     def crossed(cls, models: Mapping[str, Model], rows: Rows, n_threads: int) -> Evaluation:
@@ -64,7 +68,10 @@ class Evaluation(NamedTuple):
         tallies = {name: tally + other.tallies[name] for name, tally in self.tallies.items()}
         periods = {name: one.followed_by(other.periods[name]) for name, one in self.periods.items()}
         copies = self.copies + other.copies
-        return Evaluation(tallies, self.right + other.right, self.square + other.square, periods, copies)
+        assert self.pairs is not None
+        assert other.pairs is not None
+        pairs = self.pairs + other.pairs
+        return Evaluation(tallies, self.right + other.right, self.square + other.square, periods, copies, pairs)
 
     @property
     def n(self) -> int:
@@ -99,7 +106,9 @@ class Evaluation(NamedTuple):
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Take the evaluation apart into JSON and arrays."""
         meta: dict[str, Any] = {"square": self.square, "tallies": {}, "groups": {}, "copies": self.copies}
-        arrays: Arrays = {"right": self.right}
+        assert self.pairs is not None
+        meta["paired"] = self.pairs.groups.to_json()
+        arrays: Arrays = {"right": self.right, "paired": self.pairs.table}
         for name, tally in self.tallies.items():
             meta["tallies"][name], parts = tally.pack()
             arrays |= add_prefix(name, parts)
@@ -116,4 +125,5 @@ class Evaluation(NamedTuple):
             name: Periods(Groups.from_json(groups), **select_prefix(f"along {name}", arrays))
             for name, groups in meta["groups"].items()
         }
-        return cls(tallies, arrays["right"], meta["square"], periods, Copies(*meta["copies"]))
+        pairs = PairedCounts(Groups.from_json(meta["paired"]), arrays["paired"])
+        return cls(tallies, arrays["right"], meta["square"], periods, Copies(*meta["copies"]), pairs)

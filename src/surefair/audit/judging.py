@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import Any
 
+from surefair.audit.about import NAMES, check_about
 from surefair.inference.limits import check_level
 from surefair.inference.metric import RATIO, any_metric
 
@@ -31,6 +32,8 @@ class Judging:
         as one stream.
     policy : dict or None
         The policy file that these settings come from: its name, its SHA-256, and what it says.
+    title, purpose, author, date : str or None
+        What heads the report.
     """
 
     metrics: tuple[str, ...] = ()
@@ -40,6 +43,10 @@ class Judging:
     random_state: int = 0
     shard_rows: int | None = None
     policy: dict[str, Any] | None = None
+    title: str | None = None
+    purpose: str | None = None
+    author: str | None = None
+    date: str | None = None
 
     def _check_judging(self) -> None:
         """Check metrics, margins and numbers, and keep them as plain values."""
@@ -56,6 +63,7 @@ class Judging:
         self._check_whole("max_bad_rows", 0)
         if self.shard_rows is not None:
             self._check_whole("shard_rows", 1, optional=True)
+        check_about({name: getattr(self, name) for name in NAMES})
 
     def _check_margin(self) -> None:
         margin = self.margin

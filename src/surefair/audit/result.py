@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Self
 
+from surefair.audit.about import check_about
 from surefair.names import one_of
 from surefair.rows import make_frame
 from surefair.storage.atomic import written_whole
+from surefair.storage.regular import open_regular
 
 FORMAT = "surefair.Audit"
 VERSION = 4
@@ -60,6 +61,10 @@ class Audit:
         What the intervals assume, whether it holds, and the diagnostics that say it does not.
     versions : dict
         Versions of the software.
+    comparisons : list of dict
+        Unfairness of the constrained model minus that of the unconstrained one on the same rows, for each metric with a
+        verdict, as ``sf.compare`` finds it: estimate, low, high, verdict, sentence, by_pair. The interval is about
+        these two very models. Empty without a criterion.
     """
 
     kind: str
@@ -76,6 +81,7 @@ class Audit:
     path: list[dict[str, Any]]
     assumptions: list[dict[str, Any]]
     versions: dict[str, str]
+    comparisons: list[dict[str, Any]] = field(default_factory=list)
 
     def __str__(self) -> str:
         unmet = [f"Assumption not met: {one['assumes']}" for one in self.assumptions if not one["held"]]
@@ -105,16 +111,27 @@ class Audit:
         with written_whole(path) as file:
             file.write(content.encode())
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        purpose: str | None = None,
+        author: str | None = None,
+        date: str | None = None,
+    ) -> None:
         """Write the audit as a report, one HTML file; an older file stays as it was until the new one is complete.
 
         Parameters
         ----------
         path : path
+        title, purpose, author, date : str, optional
+            What heads the report, in place of what the audit was begun with. The date is a day such as "2026-03-31".
         """
         from surefair.audit.report import render  # templates are slow to import, and many audits write no report
 
-        page = render(self.to_dict())
+        given = check_about({"title": title, "purpose": purpose, "author": author, "date": date})
+        page = render(self.to_dict() | {"settings": self.settings | given})
         with written_whole(path) as file:
             file.write(page.encode())
 
@@ -139,9 +156,10 @@ class Audit:
                 f"This release reads audits of version {VERSION}; received version {version!r}. Run the audit again, "
                 "or use the release that wrote it."
             )
-        wanted = {field.name for field in fields(cls)}
+        wanted = {one.name for one in fields(cls)}
         values = {name: value for name, value in found.items() if name not in ("format", "version")}
-        if missing := sorted(wanted - values.keys()):
+        needed = {one.name for one in fields(cls) if one.default_factory is MISSING}  # others came later
+        if missing := sorted(needed - values.keys()):
             raise ValueError(f"The audit is incomplete: it has no {', '.join(missing)}. Run the audit again.")
         if unknown := sorted(values.keys() - wanted):
             raise ValueError(f"An audit has no {', '.join(unknown)}. Remove what was added, or run the audit again.")
@@ -160,8 +178,10 @@ class Audit:
         Audit
         """
         name = os.fspath(path)
+        with open_regular(path) as file:
+            content = file.read()
         try:
-            found = json.loads(Path(path).read_bytes())
+            found = json.loads(content)
         except ValueError as error:
             raise ValueError(f"{name!r} is not JSON: {error}. Pass the audit.json that an audit wrote.") from error
         if not isinstance(found, dict):
@@ -177,7 +197,7 @@ class Audit:
         found: dict[str, Any] = json.loads(files("surefair.audit").joinpath("schema.json").read_text(encoding="utf-8"))
         return found
 
-    def model(self, name: str | None = None) -> dict[str, Any]:
+    def model(self, name: str | None = None) -> AuditedModel:
         """Return one of the models.
 
         Parameters
@@ -187,10 +207,11 @@ class Audit:
 
         Returns
         -------
-        dict
+        AuditedModel
+            A dict, whose ``to_sklearn`` returns the model itself.
         """
         models = {model["name"]: model for model in self.models}
-        return self.models[0] if name is None else models[one_of(name, models, "model")]
+        return AuditedModel(self.models[0] if name is None else models[one_of(name, models, "model")], self)
 
     def interval(
         self, metric: str | None = None, source: str | None = None, model: str | None = None
@@ -228,6 +249,45 @@ class Audit:
         table["first"] = [str(row["pair"][0]) for row in rows]
         table["second"] = [str(row["pair"][1]) for row in rows]
         return make_frame(table)
+
+
+class AuditedModel(dict[str, Any]):
+    """What an audit found about a model, as a dict, and the model itself as a scikit-learn estimator."""
+
+    def __init__(self, found: dict[str, Any], audit: Audit) -> None:
+        super().__init__(found)
+        self._audit = audit
+
+    def to_sklearn(self) -> Any:
+        """Return the audited model as a scikit-learn pipeline, which works without surefair.
+
+        It takes data frames with the columns of the data, numbers as numbers and text as text, and missing values as
+        NaN or None. Categories that the audit did not see, missing values and values far out in the tails are treated
+        as the audit treats them. The last step, a ``LogisticRegression`` (for the squared error, a
+        ``RidgeClassifier``), has the coefficients of the columns in their original units.
+
+        Returns
+        -------
+        Pipeline
+            Labels that are whole numbers become ints; others stay text. A CSV file is best read with
+            ``pandas.read_csv(path, skipinitialspace=True, na_values="?")``, which reads values as the audit does.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import surefair as sf
+        >>> data = sf.datasets.SyntheticDM(seed=0).sample(500)
+        >>> names = [f"x{i}" for i in range(data.X.shape[1])]
+        >>> table = pd.DataFrame(data.X, columns=names).assign(label=data.y, group=data.sensitive)
+        >>> model = sf.audit(table, label="label", sensitive="group", n_replicates=5).model().to_sklearn()
+        >>> [name for name, step in model.steps]
+        ['columns', 'linear']
+        >>> len(model.predict(table))
+        500
+        """
+        from surefair.audit.export import to_sklearn  # scikit-learn is slow to import
+
+        return to_sklearn(self._audit.settings, self._audit.columns, self)
 
 
 def find_interval(model: dict[str, Any], metric: str, source: str | None = None) -> dict[str, Any]:

@@ -29,17 +29,19 @@ from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
 from surefair.audit.stream import Run, Stream
 from surefair.classifier import draw_seed, problem_of
-from surefair.diagnostics import dependent_rows
+from surefair.diagnostics import Diagnostic, dependent_rows
+from surefair.diagnostics.changing_gap import ChangingGap
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
 from surefair.parallel.shards import merge_models, pack_models, receive
 from surefair.rows import Groups, Names, Rows
+from surefair.rows.sketch import hash_rows
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
-from surefair.tables.intake import CHUNK, Intake, settled_tables
+from surefair.tables.intake import CHUNK, HINT, Intake, settled_tables
 from surefair.tables.reading import in_order
 from surefair.tables.source import Sample
-from surefair.tables.split import hold_out, share_held_out, side_of
+from surefair.tables.split import HELD_OUT, hold_out, share_held_out, side_of
 from surefair.training.model import Model
 
 CLUSTERS = 30  # that must be held out
@@ -68,7 +70,7 @@ class Running(Stream):
     """
 
     KIND = "training"
-    PLAIN = (*Stream.PLAIN, "trained", "path", "crossed")
+    PLAIN = (*Stream.PLAIN, "trained", "path", "crossed", "below")
 
     settings: AuditSettings
 
@@ -77,6 +79,7 @@ class Running(Stream):
         self.intake = Intake(self.settings, self.bad, self.source.place)
         self.models: dict[str, Model] = {}
         self.held: Rows | None = None
+        self.below = HELD_OUT  # rows with a smaller side are held out
         self.trained = 0
         self.path: list[dict[str, Any]] = []
         self.crossed = False  # whether every held-out row was trained on as well, for cross-fitting
@@ -183,7 +186,7 @@ class Running(Stream):
         if self.crossed:
             self.held = rows
         else:
-            self.held, rows = hold_out(self.held, rows, settings.random_state)
+            self.held, rows, self.below = hold_out(self.held, rows, settings.random_state, self.below)
         if not settings.keep_order:
             rows = rows.part(np.random.default_rng([settings.random_state, 11, self.chunks]).permutation(rows.n))
         if self.chunks == 0:
@@ -220,10 +223,11 @@ class Running(Stream):
         first = f"the first {self.intake.read:,} rows"
         for name, levels in held.groups.joined_with(rows.groups).levels.items():
             if len(found := levels.values.tolist()) < 2:
+                hint = f" {HINT}" if self.intake.own_bad else ""
                 raise ValueError(
                     f"The sensitive column {name!r} shows {len(found)} group{''.join(f', {g!r},' for g in found)} in "
                     f"{first}, and a comparison needs two or more. If the data are sorted by it, shuffle them; "
-                    "otherwise name another column."
+                    f"otherwise name another column.{hint}"
                 )
         held_none = held.n == 0 and settings.shard_rows is None  # with very many rows, hardly one is among the first
         one_label = (rows.y > 0.0).all() or not (rows.y > 0.0).any()
@@ -311,11 +315,13 @@ class Running(Stream):
             self._note(evaluation.tallies.values())
         common = dependent_rows.check(dependent, settings.clusters) + self.intake.late_columns()
         if settings.clusters is None:  # otherwise a value that repeats says it better
-            common += dependent_rows.check_copies(*evaluation.copies)
+            found_copies = dependent_rows.check_copies(*evaluation.copies)
+            common += found_copies or self._check_multiples()
         found = [findings.find(name, model, evaluation, common, settings) for name, model in self.models.items()]
         models = [one.values for one in found]
         diagnostics = [*common, *(d for one in found for d in one.diagnostics)]
         diagnostics += [d for model in self.models.values() for d in model.diagnostics]
+        about_rows = [*common, *(d for d in diagnostics if isinstance(d, ChangingGap))]
         verdict = None
         if settings.margins:
             verdict = findings.overall(one["verdict"] for one in models[0]["verdicts"])
@@ -339,11 +345,22 @@ class Running(Stream):
             groups=groups,
             models=models,
             price=findings.price(evaluation, settings.confidence_level),
+            comparisons=[] if evaluation.pairs is None else evaluation.pairs.compare(settings, about_rows),
             path=self.path,
             assumptions=findings.assumptions(diagnostics),
             versions={"surefair": version("surefair"), "python": platform.python_version()}
             | {name: version(name) for name in ("numpy", "numba", "scikit-learn", "pyarrow")},
         )
+
+    def _check_multiples(self) -> list[Diagnostic]:
+        """Check whether the whole table consists of copies of another one."""
+        if not self.complete or self.settings.shard_rows is not None:  # some of the rows are not here
+            return []
+        assert self.held is not None
+        seen = self.models["constrained"].seen
+        if not self.crossed:
+            seen = seen.after(hash_rows(self.held.X, self.held.y))
+        return dependent_rows.check_multiples(seen.times, len(seen.counts))
 
     def _describe_columns(self) -> list[dict[str, Any]]:
         """How each column was used."""
@@ -364,7 +381,7 @@ class Running(Stream):
             role = roles.get(name) or ("left out" if n == 0 and note else "dropped" if column is None else column.role)
             found.append({
                 "name": name, "role": role, "features": n, "missing": self.intake.missing[name],
-                "unseen": self.intake.unseen[name], "note": note,
+                "unseen": self.intake.unseen[name], "note": note, "encoding": encoder.describe(name),
             })  # fmt: skip
         return found
 

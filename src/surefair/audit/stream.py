@@ -136,7 +136,7 @@ class Stream:
                 f"The folder of checkpoints {os.fspath(checkpoint)!r} is inside the data folder {place!r}, whose files "
                 "are all read. Name a folder elsewhere."
             )
-        return cls(data, settings, place if place in (None, "-") else str(Path(place).resolve()), in_shards)
+        return cls(data, settings, place if place in (None, "-") else os.path.realpath(place), in_shards)
 
     @classmethod
     def restore(cls, checkpoint: Folder, data: Any = None) -> Self:
@@ -318,7 +318,7 @@ def _until(stop: Callable[[], bool], results: Iterable[bytes]) -> Iterator[bytes
 
 
 def _inside(folder: Folder, data: str) -> bool:
-    return Path(folder).resolve().is_relative_to(Path(data).resolve())
+    return Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(data))
 
 
 def _contents(files: list[dict[str, Any]]) -> list[tuple[int, str]]:

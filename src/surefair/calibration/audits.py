@@ -19,7 +19,7 @@ from surefair.audit.run import MODELS, Running
 from surefair.audit.settings import AuditSettings
 from surefair.calibration.repetitions import Outcome, gap_of, is_signed, of_interval, rates_on, repeat, table
 from surefair.calibration.result import Calibration
-from surefair.calibration.run import LEAST_ROWS, check_whole
+from surefair.calibration.run import LEAST_ROWS, MOST_REPETITIONS, check_room, check_whole
 from surefair.classifier import draw_seed, problem_of
 from surefair.inference.metric import Metric, get_metric
 from surefair.inference.theory import learnt_optima
@@ -139,7 +139,7 @@ def calibrate_audit(
     >>> found.table["quantity"].unique().tolist()
     ['gap of the constrained model', 'gap of the unconstrained model']
     """
-    check_whole("repetitions", repetitions, 2)
+    check_whole("repetitions", repetitions, 2, MOST_REPETITIONS)
     if n_rows is not None:
         check_whole("n_rows", n_rows, 2)
     metric = get_metric(settings.judged[0])
@@ -148,12 +148,13 @@ def calibrate_audit(
     check_some_weight(rows.weight, "to draw")
     if rows.n < LEAST_ROWS:
         raise ValueError(f"{rows.n} rows are too few to stand for a population. Use {LEAST_ROWS} or more.")
+    n_rows = population.num_rows if n_rows is None else n_rows
+    check_room(n_rows, rows.X.shape[1])
     star = {}
     for name in MODELS if settings.criterion is not None else MODELS[1:]:
         problem = problem_of(settings.classifier(settings.criterion if name == MODELS[0] else None), draw_seed(0))
         theta = learnt_optima(problem, rows)[0].theta
         star[name] = float(gap_of(metric, rates_on(metric, theta[:, None], rows), rows.groups.sizes)[0])
-    n_rows = population.num_rows if n_rows is None else n_rows
     design = AuditDesign(
         # Columns that are not used were not read, and files that are drawn have bad rows too.
         settings=replace(settings, drop=(), names=None, max_bad_rows=n_rows, shard_rows=None),

@@ -37,6 +37,8 @@ from surefair.training.model import Model, Problem
 
 LEAST_ROWS = 10
 """Rows without which data cannot stand for a population."""
+MOST_REPETITIONS = 1_000_000
+MOST_BYTES = 2**33  # for the rows of a repetition
 
 
 def calibrate(
@@ -124,10 +126,9 @@ def calibrate(
     """
     sources = (sources,) if isinstance(sources, str) else tuple(sources)
     _check_sources(sources)
-    for name, value, least in (
-        ("n_evaluation", n_evaluation, 1), ("repetitions", repetitions, 2), ("random_state", random_state, 0),
-    ):  # fmt: skip
-        check_whole(name, value, least)
+    check_whole("n_evaluation", n_evaluation, 1)
+    check_whole("repetitions", repetitions, 2, MOST_REPETITIONS)
+    check_whole("random_state", random_state, 0)
     if n_rows is not None:
         check_whole("n_rows", n_rows, 2)
     check_level(confidence_level)
@@ -149,6 +150,7 @@ def calibrate(
     if population.n < LEAST_ROWS:
         raise ValueError(f"{population.n} rows are too few to stand for a population. Pass {LEAST_ROWS} or more.")
     n_rows = population.n if n_rows is None else int(n_rows)
+    check_room(n_rows + n_evaluation, population.X.shape[1])
     measured = get_metric(metric or clf.criterion or "demographic_parity")
     rng = np.random.default_rng([random_state, 0])
     problem = problem_of(clf, draw_seed(random_state))
@@ -214,11 +216,23 @@ def _check_sources(sources: tuple[str, ...]) -> None:
         one_of(source, SOURCES, "source")
 
 
-def check_whole(name: str, value: Any, least: int) -> int:
-    """Refuse what is not a whole number, or too small."""
+def check_whole(name: str, value: Any, least: int, most: float = np.inf) -> int:
+    """Refuse what is not a whole number, too small, or absurdly large."""
     if not (isinstance(value, int | np.integer) and value >= least):
         raise ValueError(f"{name} must be a whole number, {least} or larger; received {value!r}.")
+    if value > most:
+        raise ValueError(f"{name} must be {most:,} or less; received {value:,}. Choose a smaller number.")
     return int(value)
+
+
+def check_room(n_rows: int, n_features: int) -> None:
+    """Refuse so many rows for each repetition that they would need too much memory."""
+    need = 8 * n_rows * (n_features + 4)  # label, group, weight and place of each row besides its features
+    if need > MOST_BYTES:
+        raise ValueError(
+            f"{n_rows:,} rows with {n_features:,} features would need about {need / 2**30:,.1f} GiB in each repetition,"
+            f" and at most {MOST_BYTES // 2**30} are allowed. Draw fewer rows (n_rows, --rows)."
+        )
 
 
 def _shown(value: Any) -> Any:

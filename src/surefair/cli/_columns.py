@@ -14,6 +14,23 @@ NAMES = (
 )  # fmt: skip
 
 
+_FILE_OPTIONS = [
+    click.option("--delimiter", help="Delimiter of a CSV file.  [default: a comma; a tab for .tsv]"),
+    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a CSV file."),
+    click.option(
+        "--max-bad-rows", default=100, show_default=True, type=click.IntRange(min=0),
+        help="Number of rows that may be unusable.",
+    ),
+]  # fmt: skip
+
+
+def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for how a CSV file is written, and how many of its rows may be unusable."""
+    for option in reversed(_FILE_OPTIONS):
+        command = option(command)
+    return command
+
+
 def column_options(required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the options for columns, which the command gets together, as the dict ``columns``."""
 
@@ -51,12 +68,7 @@ def _options(required: bool) -> list[Callable[..., Any]]:
         click.option("--weights", help="Column of sample weights."),
         click.option("--allow-leakage", is_flag=True, help="Learn even from columns that all but equal the label."),
         click.option("--names", multiple=True, help="Names of all columns of a CSV file without a header: a,b,c."),
-        click.option("--delimiter", help="Delimiter of a CSV file.  [default: a comma; a tab for .tsv]"),
-        click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a CSV file."),
-        click.option(
-            "--max-bad-rows", default=100, show_default=True, type=click.IntRange(min=0),
-            help="Number of rows that may be unusable.",
-        ),
+        *_FILE_OPTIONS,
     ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from surefair.cli._about import about_options
 from surefair.cli._columns import column_options, split_names
 from surefair.cli._decisions import decision_options, judging_options
 from surefair.cli._training import training_options
@@ -40,6 +41,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
     "--shard-rows", type=click.IntRange(min=1),
     help="Smallest number of rows in a shard.  [default: 1,000,000 or a 64th of all on a cluster; no shards on local]",
 )  # fmt: skip
+@about_options
 @work_options
 @click.pass_context
 def command(

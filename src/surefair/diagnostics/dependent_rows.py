@@ -5,6 +5,7 @@ from __future__ import annotations
 from surefair.diagnostics._diagnostic import Diagnostic
 
 MOST_COPIES = 0.1  # of an evaluation row, on average; intervals are then 5 % too narrow
+FEWEST = 12  # distinct rows, all of which occur an even number of times with probability 0.0005 or less
 
 
 class DependentRows(Diagnostic):
@@ -43,6 +44,36 @@ would be: rows were copied, so intervals are too narrow.']
         "independent rows of such columns would be: rows were copied, so intervals are too narrow."
     )
     return [DependentRows(message, each, MOST_COPIES)]
+
+
+def check_multiples(times: int, distinct: int) -> list[Diagnostic]:
+    """Report a table in which every distinct row occurs a multiple of the same number of times.
+
+    This finds copies of a whole table even if it has a few discrete columns, whose honest rows equal each other too.
+    The null model: rows are independent, so the number of times that a row occurs is even with probability 1/2 at most,
+    given that it occurs, and a multiple of a larger prime less often.
+
+    Parameters
+    ----------
+    times : int
+        The largest number of which all counts are multiples.
+    distinct : int
+        Number of distinct rows.
+
+    Examples
+    --------
+    >>> [one.message for one in check_multiples(20, 32)]
+    ['Every distinct row occurs 20 times, or a multiple of that: the rows were copied, so intervals are too narrow.']
+    >>> check_multiples(20, 3)
+    []
+    """
+    if times < 2 or distinct < FEWEST:
+        return []
+    message = (
+        f"Every distinct row occurs {times:,} times, or a multiple of that: the rows were copied, so intervals are too "
+        "narrow."
+    )
+    return [DependentRows(message, float(times), 1.0)]
 
 
 def check(dependent: bool, column: str | None) -> list[Diagnostic]:

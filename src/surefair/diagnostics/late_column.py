@@ -26,7 +26,8 @@ class LateColumn(Diagnostic):
 
     assumes = "Columns look the same in all parts of the data."
     advice = (
-        "Shuffle the rows, or pass a file or a data frame in place of a stream: its columns are settled on all parts."
+        "Shuffle the rows, draw warm-up rows from all of them, or pass a file or a data frame in place of a stream: "
+        "its columns are settled on all parts."
     )
     command_line_advice = "Shuffle the rows, or pass a file in place of a pipe: its columns are settled on all parts."
     forbids_verdict = True

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,14 +45,23 @@ def connect(address: str | None, n_jobs: int | None) -> Iterator[Any]:
         return
     try:
         check_reachable(address)
+        with ThreadPoolExecutor(1) as thread:  # a notebook has an event loop in this one
+            thread.submit(asyncio.run, _greet(distributed, address)).result()
         client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:  # a TimeoutError is an OSError
+        reason = error if str(error) else f"no answer for {TIMEOUT:g} s"
         raise ConnectionError(
-            f"No Dask scheduler answers at {address!r} ({error}). Start one with `dask scheduler`, or correct "
+            f"No Dask scheduler answers at {address!r} ({reason}). Start one with `dask scheduler`, or correct "
             "the address."
         ) from error
     with client:
         yield client
+
+
+async def _greet(distributed: Any, address: str) -> None:
+    """Exchange greetings with a scheduler; a Client would wait forever for something that listens but never answers."""
+    comm = await asyncio.wait_for(distributed.comm.connect(address, timeout=TIMEOUT), TIMEOUT)
+    await comm.close()
 
 
 def run(connection: Any, work: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +33,10 @@ from surefair.inference.pairing import (
 from surefair.inference.sample import About, Input, Sample
 from surefair.pages.summary import summary
 from surefair.rows import Groups, make_frame
+from surefair.storage.atomic import written_whole
+
+FORMAT = "surefair.Comparison"
+VERSION = 1
 
 OF_DIFFERENCES = 0.8
 """Share of the error probability that limits of differences of gaps take; the rest is for their sums."""
@@ -52,7 +58,9 @@ class Comparison:
     ----------
     estimate, low, high : float
         Unfairness of b minus unfairness of a, with its interval: below 0, b is less unfair. For a ratio, the unfairness
-        is the largest absolute logarithm of a ratio.
+        is the largest absolute logarithm of a ratio. Where rows do not show which sign the gaps have, either model may
+        be the less unfair one, by as much as their gaps can differ. The interval is then symmetric about 0, wherever
+        the estimate is, and the sentence says so.
     a, b : Interval
         Each model by itself.
     accuracy : Difference or None
@@ -73,6 +81,8 @@ class Comparison:
     sentence : str
     diagnostics : tuple of Diagnostic
         Those of the two intervals.
+    data : dict
+        Files and numbers of rows, where ``surefair compare`` read them; empty otherwise.
 
     Examples
     --------
@@ -101,6 +111,7 @@ class Comparison:
     verdict: str
     sentence: str
     diagnostics: tuple[Diagnostic, ...]
+    data: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         numbers = f"{_words(self.estimate, 4)} [{self.low:.4f}, {self.high:.4f}]"
@@ -158,7 +169,32 @@ class Comparison:
             "a": self.a.to_dict(),
             "b": self.b.to_dict(),
             "diagnostics": [one.to_dict() for one in self.diagnostics],
+            "data": self.data,
         }
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Write the comparison to a JSON file; an older file stays as it was until the new one is complete.
+
+        Parameters
+        ----------
+        path : path
+        """
+        content = {"format": FORMAT, "version": VERSION} | self.to_dict()
+        with written_whole(path) as file:
+            file.write((json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the comparison as a page with charts; an older file stays as it was until the new one is complete.
+
+        Parameters
+        ----------
+        path : path
+        """
+        from surefair.inference.comparison_page import render  # templates are slow to import, and many write no page
+
+        page = render(self.to_dict())
+        with written_whole(path) as file:
+            file.write(page.encode())
 
     def to_frame(self) -> Any:
         """Return one row per quantity: model a, model b and their difference of unfairness, and that of accuracy."""
@@ -256,6 +292,7 @@ def compare_counts(
     settings: Settings,
     names: tuple[str, str] = ("a", "b"),
     labelled: bool = True,
+    diagnostics: Sequence[Diagnostic] = (),
 ) -> Comparison:
     """Compare two models by the counts of their decisions.
 
@@ -272,6 +309,8 @@ def compare_counts(
     names : tuple of str
     labelled : bool
         Whether there are labels.
+    diagnostics : sequence of Diagnostic
+        What else is known about the models or rows; some rule out a definite verdict.
     """
     groups = about.groups
     level = settings.confidence_level
@@ -301,12 +340,13 @@ def compare_counts(
     table |= {"difference": shown.gap.ravel().tolist()}
     table |= {"low": shown.low.ravel().tolist(), "high": shown.high.ravel().tolist()}
     verdict = UNDECIDED
-    if not any(one.forbids_verdict for interval in (a, b) for one in interval.diagnostics):
+    diagnosed = tuple(dict.fromkeys((*diagnostics, *a.diagnostics, *b.diagnostics)))
+    if not any(one.forbids_verdict for one in diagnosed):
         verdict = f"{names[1]} is less unfair" if top < 0.0 else f"{names[0]} is less unfair" if low > 0.0 else verdict
     found = Comparison(
         estimate=estimate, low=low, high=top, a=a, b=b, accuracy=accuracy, _by_pair=table, _library=about.library,
         names=names, agreement=float(same / rows.sum()), n=a.n, metric=metric.name, confidence_level=level,
-        verdict=verdict, sentence="", diagnostics=tuple(dict.fromkeys((*a.diagnostics, *b.diagnostics))),
+        verdict=verdict, sentence="", diagnostics=diagnosed,
     )  # fmt: skip
     return replace(found, sentence=_sentence(found))
 
@@ -361,6 +401,12 @@ def _sentence(found: Comparison) -> str:
     words += (
         "there is not enough evidence that one is less unfair." if found.verdict == UNDECIDED else f"{found.verdict}."
     )
+    undefined = any(math.isnan(gap) for gap in found._by_pair["difference"])
+    if found.high > 0.0 and math.isclose(found.low, -found.high) and not undefined:
+        words += (
+            " The interval is symmetric about 0 because these rows do not show which sign the gaps have, and the "
+            "difference changes its sign with them."
+        )
     if found.accuracy is not None:
         estimate, low, high = found.accuracy
         words += f" The accuracy of {b} minus that of {a} is {estimate:.3f} ({low:.3f} to {high:.3f})."

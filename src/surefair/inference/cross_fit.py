@@ -101,7 +101,7 @@ class CrossFit:
         decision = np.empty(rows.n, dtype=np.int64)
         for number, one in enumerate(found):
             decision[fold == number] = one.decision
-        tables = {source: sum(one.tables[source] for one in found) for source in found[0].tables}
+        tables = {source: np.sum([one.tables[source] for one in found], axis=0) for source in found[0].tables}
         counts = count_decisions(decision, rows.truth, rows.group, rows.groups.sizes, rows.uneven_weight)
         return cls(rows, tuple(one.model for one in found), decision, counts, tables)
 
@@ -144,8 +144,7 @@ class CrossFit:
         trained = self._rates(rates, "training")[1:]
         rates_b = trained
         if question.source == "retraining":
-            middle = self._rates(rates, "training")[:1]
-            rates_b = np.clip(middle + np.sqrt(2.0) * (trained - trained.mean(axis=0)), 0.0, 1.0)
+            rates_b = stretch(self._rates(rates, "training")[0], trained, question.metric.ratio)
         elif question.source != "training":
             rates_b = self._rates(rates, question.source)[1:]
         return make_interval(question, self.counts, self.rows.groups, rates_b, trained, context)
@@ -163,6 +162,40 @@ class CrossFit:
                 if (training or one.forbids_verdict) and one.name not in found:
                     found[one.name] = one
         return [*found.values(), *decision_diagnostics(self.counts, self.rows.groups.sizes[0])]
+
+
+def stretch(middle: FloatArray, trained: FloatArray, ratio: bool) -> FloatArray:
+    """Rates of replicates about those of the fit, √2 times as far away, because both models are random.
+
+    Rates that are compared by ratios are stretched on the scale of logarithms, so they stay above 0. Rates that are
+    compared by differences may leave the range from 0 to 1: clipping them here would make gaps vary too little. Limits
+    are clipped in the end.
+
+    Parameters
+    ----------
+    middle : ndarray of shape (rates, groups)
+        Rates of the fit.
+    trained : ndarray of shape (B, rates, groups)
+        Rates of its replicates.
+    ratio : bool
+        Whether rates are compared by ratios.
+
+    Examples
+    --------
+    >>> stretch(np.array([[0.5]]), np.array([[[0.4]], [[0.6]]]), False).ravel().round(3)
+    array([0.359, 0.641])
+    >>> stretch(np.array([[0.01]]), np.array([[[0.001]], [[0.02]]]), True).ravel().round(4)
+    array([0.0012, 0.0832])
+    """
+    if not ratio:
+        return np.asarray(middle + np.sqrt(2.0) * (trained - trained.mean(axis=0)))
+    some = trained > 0.0
+    log = np.log(trained, out=np.zeros_like(trained), where=some)
+    n = some.sum(axis=0)
+    centre = np.divide(log.sum(axis=0), n, out=np.zeros(n.shape), where=n > 0)
+    # A fit whose rate is 0 has no logarithm to stretch about, and a replicate whose rate is 0 stays there.
+    about = np.log(middle, out=centre.copy(), where=middle > 0.0)
+    return np.where(some, np.exp(about + np.sqrt(2.0) * (log - centre)), trained)
 
 
 def deal(rows: Rows, n_folds: int, seed: int) -> IntArray:

@@ -165,17 +165,23 @@ def _exact(measured: Measured, signed: bool, level: float) -> tuple[FloatArray, 
     return (2.0 * low - 1.0, 2.0 * high - 1.0) if signed else (low, high)
 
 
-def _numbers(score: Any, metric: ScoreMeasure) -> FloatArray:
-    """Scores as numbers, between 0 and 1 where the metric needs it."""
+def as_scores(score: Any, needed: str) -> FloatArray:
+    """Scores as finite numbers; ``needed`` begins the error for anything else."""
     column = as_column(score, "score")
     if column.dtype.kind not in "biuf":
-        raise ValueError(f"The metric {metric.name!r} needs scores; received {column[:3].tolist()}, for example.")
+        raise ValueError(f"{needed}; received {column[:3].tolist()}, for example.")
     found = column.astype(np.float64)
     if len(found) == 0:
         raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
     if not np.isfinite(found).all():
         row = int(np.argmin(np.isfinite(found)))
         raise ValueError(f"The score in row {row} is {found[row]}. Scores must be finite; drop the row or correct it.")
+    return found
+
+
+def _numbers(score: Any, metric: ScoreMeasure) -> FloatArray:
+    """Scores as numbers, between 0 and 1 where the metric needs it."""
+    found = as_scores(score, f"The metric {metric.name!r} needs scores")
     if metric.score_metric.needs_probabilities and (found.min() < 0.0 or found.max() > 1.0):
         raise ValueError(
             f"The metric {metric.name!r} needs scores between 0 and 1; received scores from {found.min():g} to "

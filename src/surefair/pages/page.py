@@ -63,7 +63,15 @@ def _own(name: str) -> tuple[Markup, str]:
 
 
 def render_page(
-    package: str, values: Mapping[str, Any], *, title: str, subject: str, about: str, version: str, kind: str = ""
+    package: str,
+    values: Mapping[str, Any],
+    *,
+    title: str,
+    subject: str,
+    about: str,
+    version: str,
+    facts: Mapping[str, str] | None = None,
+    kind: str = "",
 ) -> str:
     """Write a report as one HTML page; the same values give the same bytes.
 
@@ -81,6 +89,8 @@ def render_page(
         Version of surefair that made the report.
     kind : str
         Folder below ``sections`` with further sections.
+    facts : mapping of str to str, optional
+        What else stands below the heading, such as author and date, by name.
 
     Returns
     -------
@@ -93,7 +103,7 @@ def render_page(
         f"default-src 'none'; style-src {style_hash}; script-src {script_hash}; base-uri 'none'; form-action 'none'"
     )
     return environment.get_template("page.html.j2").render(
-        title=title, subject=subject, about=about, version=version,
+        title=title, subject=subject, about=about, version=version, facts=facts or {},
         sections=_sections(environment, values, kind), style=style, script=script, policy=policy,
     )  # fmt: skip
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from surefair import engines
 from surefair.classifier import FairClassifier, begin, next_rows, take_over
-from surefair.diagnostics import issue
+from surefair.diagnostics import Diagnostic, issue
 from surefair.inference.checks import training_diagnostics
 from surefair.parallel.batches import Roles, as_frame, code_batch, first_bad
 from surefair.parallel.shards import Packed, merge_models, receive, send, train_shard, unpack_models
@@ -85,7 +85,8 @@ def fit_partitions(
 
     If the warm-up rows are a data frame, features are numbers and are used as they are. If they are the path of a file,
     columns are read and encoded as ``surefair audit`` does: words become indicators, numbers are standardised, missing
-    values are handled, and bad rows are counted. The encoder is then ``clf.encoder_``.
+    values are handled, and bad rows are counted. The encoder is then ``clf.encoder_``. Every row is compared with what
+    the warm-up rows show about its columns; a column that changes is reported as ``LateColumn``.
 
     Parameters
     ----------
@@ -140,8 +141,14 @@ def fit_partitions(
     packed: Packed = {NAME: begun.model_.pack()}
     template = copy(begun)
     work = partial(_fit_partition, template, packed, reader, _random_state(clf, begun))
-    received = (receive(sent, packed)[0][NAME] for sent in engines.over(data, work, clf.n_jobs))
-    fitted = _merge(clf, begun, received)
+
+    def received() -> Iterator[Model]:
+        for sent in engines.over(data, work, clf.n_jobs):
+            models, more = receive(sent, packed)
+            reader.add(more["counted"])
+            yield models[NAME]
+
+    fitted = _merge(clf, begun, received(), reader.late_columns)
     if encoder is not None:
         fitted.encoder_ = encoder
     return fitted
@@ -155,6 +162,21 @@ class FrameReader:
     """Reads data frames whose features are numbers, as they are."""
 
     roles: Roles
+
+    def begin(self) -> FrameReader:
+        """Return a reader for one partition."""
+        return self
+
+    def counted(self) -> dict[str, Any] | None:
+        """What was counted; None, because bad rows are errors."""
+        return None
+
+    def add(self, counted: Any) -> None:
+        """Add what was counted elsewhere."""
+
+    def late_columns(self) -> list[Diagnostic]:
+        """Check whether columns change: numbers that are used as they are cannot."""
+        return []
 
     def rows(self, clf: FairClassifier, partition: Any) -> Iterator[Rows]:
         """Rows of a partition, some at a time; a bad row is named in the error."""
@@ -176,17 +198,33 @@ class EncodedReader:
     intake: Intake
     read: tuple[str, ...]
 
+    def begin(self) -> EncodedReader:
+        """Return a reader for one partition, with counts of its own."""
+        return replace(self, intake=self.intake.elsewhere(0, self.intake.place))
+
+    def counted(self) -> dict[str, Any] | None:
+        """What was counted, without the bad rows, which have a limit in each partition."""
+        return self.intake.pack() | {"bad": []}
+
+    def add(self, counted: Any) -> None:
+        """Add what was counted elsewhere."""
+        self.intake.add(counted)
+
+    def late_columns(self) -> list[Diagnostic]:
+        """Check whether all rows fit what the warm-up rows show about the columns."""
+        return self.intake.late_columns()
+
     def rows(self, clf: FairClassifier, partition: Any) -> Iterator[Rows]:
         """Rows of a partition, some at a time; bad rows are counted, those of all its frames together."""
-        intake: Intake | None = None
-        bad = BadRows(self.intake.columns.max_bad_rows)
+        intake = self.intake
+        first = True
         for part in _parts(partition):
             if not isinstance(part, str | os.PathLike) and len(as_frame(part)) == 0:
                 continue
-            source = self.intake.columns.open(part, bad)
-            if intake is None:
-                intake = self.intake.elsewhere(0, source.place)
-                intake.bad = bad  # one limit for rows that the reader refuses and for those that the intake refuses
+            source = intake.columns.open(part, intake.bad)  # one limit for rows that the reader and the intake refuse
+            if first:
+                intake.place = source.place
+                first = False
             for table in source.tables(CHUNK, self.read):
                 yield intake.rows(table).trimmed()
 
@@ -265,8 +303,10 @@ def _fit_partition(
     clf = copy(template)
     clf.model_ = models[NAME]
     file = f" (of file {Path(partition).name})" if isinstance(partition, str | os.PathLike) else ""
+    reader = reader.begin()
     with _naming(number, file):
-        return send(train_shard(models, random_state, number, reader.rows(clf, partition)), packed)
+        trained = train_shard(models, random_state, number, reader.rows(clf, partition))
+    return send(trained, packed, counted=reader.counted())
 
 
 @contextmanager
@@ -289,14 +329,17 @@ def _random_state(clf: FairClassifier, begun: FairClassifier) -> int:
     return int(clf.random_state) if whole else begun.seed_
 
 
-def _merge(clf: FairClassifier, begun: FairClassifier, models: Iterable[Model]) -> FairClassifier:
-    """Merge models in order, and let the classifier take over the result."""
+def _merge(
+    clf: FairClassifier, begun: FairClassifier, models: Iterable[Model], check: Callable[[], list[Diagnostic]] = list
+) -> FairClassifier:
+    """Merge models in order, and let the classifier take over the result, with what a check of all rows finds."""
     merged = None
     for model in models:
         merged = merge_models(merged, {NAME: model})
     if merged is None:
         raise ValueError("There are no partitions. Pass at least one.")
     whole = merged[NAME]
+    whole = replace(whole, found=(*whole.found, *check()))
     found = [one for one in whole.diagnostics if one not in begun.model_.diagnostics]
     if whole.n_rows > 0:
         found += [*training_diagnostics(whole.trained), *whole.order_diagnostics()]

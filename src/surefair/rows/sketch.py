@@ -109,6 +109,11 @@ class Sketch(NamedTuple):
         """Share of the distinct rows that came more than once."""
         return float(np.mean(self.counts > 1)) if len(self.counts) else 0.0
 
+    @property
+    def times(self) -> int:
+        """The largest number of which every distinct row's count is a multiple; 1 if there is no larger one."""
+        return int(np.gcd.reduce(self.counts)) if len(self.counts) else 1
+
     def pack(self) -> dict[str, NDArray[Any]]:
         """Return the arrays."""
         return {"hashes": self.hashes, "counts": self.counts, "n": np.asarray(self.n)}

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from io import BytesIO
-from pathlib import Path
 from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile
 
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair.storage.atomic import written_whole
+from surefair.storage.regular import open_regular
 
 Arrays = dict[str, NDArray[Any]]
 Place = str | os.PathLike[str] | IO[bytes]
@@ -108,7 +108,7 @@ def read_archive(path: Place, kind: str, version: int) -> tuple[dict[str, Any], 
     """
     name = name_of(path)
     try:
-        with Path(path).open("rb") if isinstance(path, str | os.PathLike) else nullcontext(path) as file:
+        with open_regular(path) if isinstance(path, str | os.PathLike) else nullcontext(path) as file:
             arrays = _read_members(file)
         text = arrays.pop("meta")
         intact = str(arrays.pop("meta_sha256")) == _sha256(text)

@@ -142,6 +142,12 @@ class Number:
         if self.flagged:
             into[:, 1] = missing | coded
 
+    def describe(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON, from which the same features can be computed."""
+        low, high = (end if np.isfinite(end) else None for end in self.bounds)
+        scale = {"mean": float(self.scaler.mean_[0]), "scale": float(self.scaler.scale_[0])}
+        return scale | {"low": low, "high": high, "codes": self.codes.tolist()}
+
 
 def find_codes(values: FloatArray) -> FloatArray:
     """Numbers that stand for something else, such as 99999 for "unknown": repeated, and far from all other values.
@@ -202,7 +208,7 @@ class Category:
         encoder = OneHotEncoder(
             drop=[words[most_common]], max_categories=kept + 1 if rare else None,
             handle_unknown="infrequent_if_exist", sparse_output=False,
-            feature_name_combiner=lambda _, value: f"{name} = {OTHER if value == 'infrequent_sklearn' else value}",
+            feature_name_combiner=_feature_name,
         ).fit(words[code][:, None])  # fmt: skip
         known = encoder.categories_[0]
         self.name = name
@@ -226,6 +232,18 @@ class Category:
         encoded.missing[self.name] = missing[code]
         encoded.unseen[self.name] = ((place == len(self.places)) & ~missing)[code]
         encoded.changed[self.name] = (place == len(self.places))[code]
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON: the feature of each known word and of all others, None for none."""
+        *known, other = (int(row.argmax()) if row.any() else None for row in self.indicators)
+        return {"words": dict(zip(self.places, known, strict=True)), "other": other}
+
+
+def _feature_name(column: str, word: str) -> str:
+    """Name of the indicator of a word; rare words share one."""
+    if word == MISSING:
+        return f"{column} is missing"
+    return f"{column} = {OTHER if word == 'infrequent_sklearn' else word}"
 
 
 def _count_rare(share: FloatArray) -> int:
@@ -254,6 +272,10 @@ class Hashed:
         into[:] = self.hasher.transform([[word] for word in words.tolist()]).toarray()[code]
         encoded.missing[self.name] = (words == MISSING)[code]
         encoded.changed[self.name] = np.zeros(len(code), dtype=bool)
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {"buckets": BUCKETS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,6 +336,20 @@ class Features:
             for name, kept in zip(column.names, self.kept[key], strict=True)
             if kept
         )
+
+    def describe(self, name: str) -> dict[str, Any] | None:
+        """Return how a column becomes features, ready for JSON; None if it does not.
+
+        ``places`` says where each of its features is among all that are kept, and is None for one that is not.
+        """
+        if name not in self.columns:
+            return None
+        before = [*self.columns][: [*self.columns].index(name)]
+        first = sum(int(self.kept[key].sum()) for key in before)
+        kept = self.kept[name]
+        places = [first + int(kept[:i].sum()) if kept[i] else None for i in range(len(kept))]
+        found: dict[str, Any] = self.columns[name].describe()
+        return {"kind": self.columns[name].role, "places": places} | found
 
     def encode(self, table: pa.Table) -> Encoded:
         """Compute the features of rows."""
@@ -442,7 +478,8 @@ def _choose_text_encoding(name: str, column: pa.Array, drawn: Drawn) -> Number |
     share = np.bincount(code) / len(code)
     if share.max() > 1.0 - RARE:
         usual = words[share.argmax()]
-        return Constant(f"nearly constant, {usual!r} in all but {1.0 - share.max():.2%} of {drawn.share_of}", usual)
+        shown = "missing" if usual == MISSING else repr(usual)
+        return Constant(f"nearly constant, {shown} in all but {1.0 - share.max():.2%} of {drawn.share_of}", usual)
     if len(words) <= MANY:
         return Category(name, column)
     several = len(words) <= UNIQUE * len(code)

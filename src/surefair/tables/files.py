@@ -7,6 +7,7 @@ the files inside it.
 from __future__ import annotations
 
 import difflib
+import errno
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
+
+from surefair.storage.regular import open_regular
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".data": "csv", ".parquet": "parquet", ".pq": "parquet"}
 KINDS |= {".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow"}
@@ -90,11 +93,7 @@ def find_files(path: Path) -> list[FoundFile]:
     try:
         paths = list(_walk(path)) if path.is_dir() else [path]
         for file in paths:
-            if file.exists() and not file.is_file():
-                raise ValueError(
-                    f"{file.name!r} is a pipe or a device, which may never end. Pass it to standard input ('-')."
-                )
-            with file.open("rb") as opened:
+            with open_regular(file, "Pass it to standard input ('-').") as opened:
                 if not opened.read(1):
                     raise ValueError(f"{file.name} is empty. Check that it was written completely.")
     except FileNotFoundError:
@@ -104,20 +103,27 @@ def find_files(path: Path) -> list[FoundFile]:
         raise FileNotFoundError(f"There is no file {str(path)!r}. {hint}") from None
     except PermissionError as error:
         raise PermissionError(f"No permission to read {error.filename!r}. Ask its owner for access.") from None
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise ValueError(f"{error.filename!r} is a link that leads back to itself. Remove it.") from None
     if not paths:
         raise ValueError(f"The folder {str(path)!r} has no file to read. Supported suffixes: {_SUPPORTED}.")
     return [_describe(file, path) for file in paths]
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and its subfolders ``column=value``, sorted by name."""
+def _walk(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """Yield the files of a folder and its subfolders ``column=value``, sorted by name; ``above`` it lie others."""
+    real = folder.resolve()
+    if real in above:
+        raise ValueError(f"The folder {folder.name!r} is a link to a folder above it. Remove the link.")
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith((".", "_")):
             continue
         if not entry.is_dir():
             yield entry
         elif "=" in entry.name:
-            yield from _walk(entry)
+            yield from _walk(entry, (*above, real))
         else:
             raise ValueError(
                 f"The folder {folder.name!r} contains the folder {entry.name!r}, but only subfolders 'column=value' "

@@ -31,6 +31,7 @@ from surefair.tables.values import MISSING, as_numbers, as_words, plain_column, 
 
 CHUNK = 50_000  # rows read at a time; so many settle the columns
 
+HINT = "In a CSV file, words such as 'NA' or 'None' stand for missing values; rename a value that is called like that."
 COUNTERS = ("missing", "unseen", "changed")
 
 
@@ -170,6 +171,8 @@ class Intake(Counting):
         if len(found) != 2:
             shown = ", ".join(f"{word!r} ({count[word]:,} rows)" for word in found[:10])
             hint = "Keep or merge two of them." if len(found) > 2 else "If the data are sorted by it, shuffle them."
+            if len(found) < 2 and count[MISSING]:
+                hint += f" {count[MISSING]:,} rows have no label. {HINT}"
             raise ValueError(
                 f"The label {columns.label!r} must have two values; the first {table.num_rows:,} rows show "
                 f"{len(found)}: {shown or 'none'}{' and more' if len(found) > 10 else ''}. {hint}"

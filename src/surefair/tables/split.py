@@ -2,8 +2,8 @@
 
 A row's side is a number in [0, 1) that follows from its position in the data, or from the value of a column, so that
 rows of one person have the same side. The quarter of the rows with the smallest numbers is held out. If these are
-too many to keep in memory, those with the largest numbers go back to training. So the held-out rows are a random
-sample whatever the length of the data, and no row is ever on two sides.
+too many to keep in memory, those with the largest numbers go back to training, and so do later rows with numbers as
+large. So the held-out rows are a random sample whatever the length of the data, and no value is ever on two sides.
 """
 
 from __future__ import annotations
@@ -51,20 +51,22 @@ def _most(n_features: int) -> int:
     return min(MOST_ROWS, MOST_BYTES // (8 * n_features))
 
 
-def hold_out(held: Rows | None, rows: Rows, seed: int) -> tuple[Rows, Rows]:
-    """Return all rows held out so far, and those to train on."""
-    out = side_of(rows, seed) < HELD_OUT
+def hold_out(held: Rows | None, rows: Rows, seed: int, below: float = HELD_OUT) -> tuple[Rows, Rows, float]:
+    """Return all rows held out so far, those to train on, and the number below which the sides of later ones must be.
+
+    The number falls when rows go back to training, so that no later row of the same value is held out again.
+    """
+    out = side_of(rows, seed) < below
     held = rows.part(out) if held is None else held.followed_by(rows.part(out))
     rows = rows.part(~out)
     most = _most(rows.X.shape[1])
     if held.n > most:
         side = side_of(held, seed)
-        keep = side <= np.partition(side, most - 1)[most - 1]
-        if keep.sum() > most:  # several rows share a value: leave out the last value
-            keep = side < side[keep].max()
+        below = float(np.partition(side, most)[most])
+        keep = side < below
         if not keep.any():
             raise ValueError(
                 f"More than {most:,} rows are in one cluster. Name a cluster column with more values, or none."
             )
         held, rows = held.part(keep), rows.followed_by(held.part(~keep))
-    return held, rows
+    return held, rows, below

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from surefair.rows import FloatArray
-from surefair.tables.values import as_numbers, as_words, is_number
+from surefair.tables.values import MISSING, as_numbers, as_words, is_number
 
 SAME = 0.98  # share of pairs of rows, one of each kind, that a column orders rightly, from which on it gives them away
 SAME_ORDER = 0.9999  # the same for a label and a number with many values, which may be a very good feature
@@ -37,7 +37,8 @@ def separation(column: pa.Array, target: NDArray[np.bool_]) -> float:
     if is_number(column.type):
         values, _ = as_numbers(column)
         missing = np.isnan(values)
-        areas = [_area(np.where(missing, fill, values), target) for fill in (-np.inf, np.inf)]
+        fills = (-np.inf, np.inf) if missing.any() else (0.0,)
+        areas = [_area(np.where(missing, fill, values), target) for fill in fills]
         return max(*areas, *(1.0 - area for area in areas))
     code, _ = as_words(column)
     others = np.bincount(code)[code] - 1
@@ -60,7 +61,10 @@ def leaks(columns: dict[str, pa.Array], target: NDArray[np.bool_]) -> dict[str, 
 def proxies(columns: dict[str, pa.Array], group: NDArray[Any]) -> dict[str, tuple[Any, float]]:
     """Columns that all but equal a group, with the group and their separation."""
     found: dict[str, tuple[Any, float]] = {}
-    for value in np.unique(group).tolist():
+    values = np.unique(group).tolist()
+    if len(values) == 2 and MISSING not in values:
+        values = values[:1]  # what tells one of two groups tells the other
+    for value in (value for value in values if value != MISSING):
         for name, column in columns.items():
             share = separation(column, group == value)
             if share >= SAME and (name not in found or share > found[name][1]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -15,8 +16,8 @@ BoolArray = NDArray[np.bool_]
 
 FAR = 100  # powers of 2 from 1 that weights may be away
 
-MISSING = "(missing)"
-"""The word that stands for missing values."""
+MISSING = "\0(missing)"
+"""The word that stands for missing values. No word of the data begins with a NUL, so "(missing)" is like any other."""
 
 
 def plain_column(table: pa.Table, name: str) -> pa.Array:
@@ -65,19 +66,31 @@ def to_number(word: str) -> float | None:
 
 
 def as_words(column: pa.Array) -> tuple[NDArray[np.intp], NDArray[Any]]:
-    """Return the place of each row's word among the distinct words, and these; missing values share one word."""
+    r"""Return the place of each row's word among the distinct words, and these; missing values share one word.
+
+    Examples
+    --------
+    >>> code, words = as_words(pa.array(["b", "a", None, "-0.0", "0.0"]))
+    >>> words[code].tolist()
+    ['b', 'a', '\x00(missing)', '0.0', '0.0']
+    """
     if pa.types.is_floating(column.type):  # NaN is missing, not a word
-        column = pc.if_else(
-            pc.is_nan(column), pa.scalar(None, column.type), pc.add(column, pa.scalar(0.0, column.type))
-        )
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     column = column if is_text(column.type) else column.cast(pa.string())
-    column = pc.utf8_rtrim(column, characters="\0")  # NumPy does not keep them, so words must not differ in them
-    found = pc.fill_null(column, MISSING).dictionary_encode()
-    return found.indices.to_numpy().astype(np.intp), np.asarray(found.dictionary.to_pylist(), dtype=object)
+    found = column.dictionary_encode(null_encoding="encode")
+    words = [MISSING if word is None else plain_word(word) for word in found.dictionary.to_pylist()]
+    code, distinct = pd.factorize(np.asarray(words, dtype=object))
+    return code[found.indices.to_numpy()], distinct
+
+
+def plain_word(word: str) -> str:
+    """Return a word without NULs at its ends (NumPy does not keep them at the end), and a zero without its sign."""
+    word = word.strip("\0")
+    return word[1:] if word.startswith("-") and to_number(word) == 0.0 else word
 
 
 def as_codes(column: pa.Array) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-    """Return what ``as_words`` returns, in two steps: a code of each row, and for each code the place of its word.
+    r"""Return what ``as_words`` returns, in two steps: a code of each row, and for each code the place of its word.
 
     Only distinct values become words, so it is fast for numbers and for columns that are dictionaries already.
 
@@ -85,7 +98,7 @@ def as_codes(column: pa.Array) -> tuple[NDArray[np.intp], NDArray[np.intp], NDAr
     --------
     >>> code, place, words = as_codes(pa.array([2, 1, None, 2]))
     >>> words[place[code]].tolist()
-    ['2', '1', '(missing)', '2']
+    ['2', '1', '\x00(missing)', '2']
     """
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = coded.dictionary

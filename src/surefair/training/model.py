@@ -72,7 +72,7 @@ class Model:
     fit : Fit or None
         What has been learnt; None while rows are waiting.
     found : tuple of Diagnostic
-        What is known about the first rows.
+        What was found on the way: about the first rows, or about columns that change.
     seen : Sketch
         How often rows of the stream repeat.
     """

@@ -174,3 +174,11 @@ def test_folded_tables_are_printed_even_without_scripts(open_report: Callable[..
     assert not table.is_visible()
     page.emulate_media(media="print")
     assert table.bounding_box()["height"] > 100
+
+
+@pytest.mark.parametrize("shape", ["two groups", "three columns", "thirty groups"])
+def test_the_summary_prints_on_one_page(open_report: Callable[..., Any], shape: str) -> None:
+    page = open_report(shape, width=695)  # A4 without its margins
+    page.emulate_media(media="print")
+    bottom = page.evaluate("document.getElementById('summary').getBoundingClientRect().bottom + window.scrollY")
+    assert bottom < 1009

@@ -23,10 +23,11 @@ TAGS = {
     "html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "h3", "p", "b", "bdi", "main",
     "section", "nav", "ol", "ul", "li", "a", "figure", "figcaption", "div", "span", "table", "caption", "thead",
     "tbody", "tr", "th", "td", "details", "summary", "dl", "dt", "dd", "footer", "script", "svg", "g", "rect",
-    "line", "circle", "polygon", "polyline", "text",
+    "line", "circle", "polygon", "polyline", "text", "sub",
 }  # fmt: skip
 SECTIONS = [
-    "summary", "unfairness", "groups", "price", "path", "coefficients", "coverage", "assumptions", "data", "settings",
+    "summary", "unfairness", "groups", "price", "path", "coefficients", "coverage", "scope", "assumptions", "data",
+    "settings", "methods",
 ]  # fmt: skip
 MakeAudit = Callable[[str], Audit]
 
@@ -261,7 +262,8 @@ def test_sources_are_explained_in_words(audit: Audit) -> None:
 
 
 def test_no_model_is_called_fair(any_audit: Audit) -> None:
-    assert not re.search(r"\bfair\b|\bunfair\b", Page(render(any_audit)).text)
+    words = Page(render(any_audit)).text.replace("how certain are you that the model is fair?", "")  # title of a paper
+    assert not re.search(r"\bfair\b|\bunfair\b|complian", words)
 
 
 def test_diagnostics_name_their_models_and_give_advice(make_audit: MakeAudit) -> None:
@@ -320,3 +322,89 @@ def test_a_page_about_decisions_says_that_metrics_are_judged_together(make_audit
     assert "on 3 metrics, judged together at 95%" in page
     assert "Joint limits" in page
     assert "on 3 metrics" not in render(make_audit("scores"))
+
+
+ABOUT = {"title": "Loans <b>", "purpose": "Yearly & review", "author": "A. N. Other", "date": "2026-03-31"}
+
+
+def test_what_was_given_heads_the_page(make_audit: MakeAudit, tmp_path: Path) -> None:
+    audit = make_audit("two groups")
+    audit.to_html(tmp_path / "report.html", **ABOUT)
+    html = (tmp_path / "report.html").read_text()
+    head = Page(html).text.split("Summary")[0]
+    for value in ABOUT.values():
+        assert value in head
+    assert "<title>Loans &lt;b&gt;</title>" in html
+    assert "Data table.csv" in head
+    begun = replace(audit, settings=audit.settings | ABOUT)
+    assert render(begun).split("Settings and versions")[0] == html.split("Settings and versions")[0]
+    assert "Purpose" not in Page(render(audit)).text.split("Summary")[0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"date": "today"}, "a day such as 2026-03-31; received 'today'"),
+        ({"date": "31.03.2026"}, "a day such as"),
+        ({"date": "20260331"}, "a day such as"),
+        ({"title": "  "}, "title must be text"),
+        ({"author": 7}, "author must be text"),
+        ({"purpose": "x" * 2001}, "received 2,001 characters"),
+    ],
+)
+def test_a_heading_that_makes_no_sense_is_refused(
+    make_audit: MakeAudit, tmp_path: Path, wrong: Any, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        make_audit("two groups").to_html(tmp_path / "report.html", **wrong)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_no_paragraph_comes_twice(audit: Audit) -> None:
+    found = re.findall(r"<(p|li|dd|h2)(?: [^>]*)?>(.*?)</\1>", render(audit), re.DOTALL)
+    words = [" ".join(re.sub(r"<[^>]*>", " ", inner).split()) for tag, inner in found]
+    long = [one for one in words if len(one) > 40]
+    assert long
+    assert len(set(long)) == len(long)
+
+
+def test_messages_that_share_a_sentence_say_it_once(make_audit: MakeAudit) -> None:
+    audit = make_audit("two groups")
+    one, other = audit.assumptions[1]["diagnostics"] * 2
+    both = [one | {"message": "First. Limits are wide."}, other | {"message": "Second. Limits are wide."}]
+    words = " ".join(part for _, part, _ in views.messages(audit.to_dict(), both))
+    assert words == "First. Limits are wide. Use more <rows>. Second."
+
+
+def test_the_summary_has_every_groups_column_rows_and_base_rate(audit: Audit) -> None:
+    section = render(audit).split("<section")[1]
+    words, groups = views.group_summaries(audit.to_dict())
+    assert words in Page(f"<section{section.split('</section>')[0]}</section>").text
+    assert len(groups) == len(audit.groups)
+    for one in groups[: views.SUMMARISED]:
+        assert f'<td class="num">{one.n:,}</td><td class="num">{100 * one.base_rate:.2f}</td>' in section
+    assert ("more groups are" in section) == (len(groups) > views.SUMMARISED + 1)
+
+
+def test_the_page_says_what_was_and_was_not_checked(audit: Audit) -> None:
+    page = Page(render(audit)).text
+    scope = page.split("What this audit can support")[1].split("What the intervals assume")[0]
+    for metric in views.metrics(audit.to_dict()):
+        assert metric.full in scope
+    for group in audit.groups:
+        assert f"n = {group['evaluation']:,}" in scope
+    assert "Not checked Whether the rows represent" in scope
+
+
+def test_groups_that_differ_most_are_named_with_their_column_and_rows(make_audit: MakeAudit) -> None:
+    page = Page(render(make_audit("two groups"))).text
+    assert "sex: Female (n = 120) and Male (n = 120)" in page
+
+
+def test_methods_of_decisions_made_elsewhere_do_not_speak_of_training(make_audit: MakeAudit) -> None:
+    found = make_audit("two groups").to_dict()
+    trained = Page(report.render(found)).text.split("How every number in this report")[1]
+    assert "Both models minimise" in trained
+    decided = Page(report.render(found | {"kind": "decisions"})).text.split("How every number in this report")[1]
+    for words in ("minimise", "replicates train", "price"):
+        assert words not in decided

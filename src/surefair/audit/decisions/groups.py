@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from surefair.audit.decisions.axes import Words
+from surefair.audit.decisions.intake import NO_GROUP
 from surefair.audit.decisions.settings import DecisionSettings
 from surefair.audit.decisions.tally import DecisionTally
 from surefair.names import one_of
 from surefair.rows import Groups, IntArray, Levels
 from surefair.rows.groups import MAX_GROUPS
-from surefair.tables.values import MISSING
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def is_unknown(group: str) -> bool:
     >>> [is_unknown(group) for group in ("(missing)", "Unknown", "f × unknown", "f")]
     [True, True, True, False]
     """
-    return any(part == MISSING or part.strip().casefold() == "unknown" for part in group.split(" × "))
+    return any(part == NO_GROUP or part.strip().casefold() == "unknown" for part in group.split(" × "))
 
 
 def _why_not(group: str, share: float, settings: DecisionSettings) -> str:

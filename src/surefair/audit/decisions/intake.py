@@ -26,6 +26,7 @@ from surefair.tables.values import MISSING, as_codes, as_numbers, plain_column, 
 
 MOST_GROUPS = 1_000  # values of a sensitive column
 MOST_STRATA = 10_000
+NO_GROUP = "(missing)"  # group of the rows without a value
 SCORED = ("below", "at least")
 """Decisions by a threshold, in words."""
 
@@ -160,9 +161,9 @@ class DecisionIntake(Counting):
                 f"The sensitive column {name!r} has no value in {self.place(int(numbers[row]))}, and unknown groups "
                 "are refused. Fill it in, or show unknown groups (unknown='show', --unknown show)."
             )
-        if MISSING not in known:
-            known.append(MISSING)
-        return coded._replace(code=np.where(coded.code == -1, known.index(MISSING), coded.code))
+        if NO_GROUP not in known:
+            known.append(NO_GROUP)
+        return coded._replace(code=np.where(coded.code == -1, known.index(NO_GROUP), coded.code))
 
     def _two(self, table: pa.Table, name: str | None, what: str, numbers: NDArray[np.int64]) -> Coded:
         """Code a column with two values, 0 and 1 in the order in which they appear; 2 where it has none."""

@@ -155,6 +155,7 @@ class RunningDecisions(Stream):
             groups=groups,
             models=models,
             price=None,
+            comparisons=[],
             path=[],
             assumptions=assumptions([d for one in found for d in one.diagnostics], CHECKED),
             versions={"surefair": version("surefair"), "python": platform.python_version()}
@@ -166,7 +167,7 @@ class RunningDecisions(Stream):
         roles = self.settings.roles()
         return [
             {"name": name, "role": roles[name], "features": 0, "missing": self.intake.missing[name], "unseen": 0,
-             "note": ""}
+             "note": "", "encoding": None}
             for name in self.source.schema.names
             if name in roles
         ]  # fmt: skip

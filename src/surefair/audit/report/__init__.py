@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from surefair.audit.about import NAMES
 from surefair.audit.report import charts, views
 from surefair.inference.sources import SOURCES
 from surefair.pages.page import render_page, render_piece
@@ -45,9 +46,12 @@ def render(audit: dict[str, Any]) -> str:
     -------
     str
     """
+    title, name = audit["settings"].get("title"), audit["data"]["name"]
+    facts = {"Data": name} if title else {}
+    facts |= {word.capitalize(): audit["settings"][word] for word in NAMES[1:] if audit["settings"].get(word)}
     return render_page(
-        __name__, _values(audit), title="Fairness audit of", subject=audit["data"]["name"], about=ABOUT[audit["kind"]],
-        version=audit["versions"].get("surefair", ""), kind=audit["kind"],
+        __name__, _values(audit), title="" if title else "Fairness audit of", subject=title or name,
+        about=ABOUT[audit["kind"]], version=audit["versions"].get("surefair", ""), facts=facts, kind=audit["kind"],
     )  # fmt: skip
 
 

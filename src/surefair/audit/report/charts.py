@@ -168,6 +168,21 @@ def price(audit: Found) -> Markup:
     )  # fmt: skip
 
 
+def gain(audit: Found, comparison: Found, metric: MetricView) -> Markup:
+    """Draw the unfairness of the constrained model minus that of the unconstrained one."""
+    level = views.level(audit)
+    estimate, low, high = (metric.number(comparison[part]) for part in NUMBERS)
+    tip = svg.tip("constrained minus unconstrained", estimate, text.span(low, high), level)
+    beside = f"{estimate} [{low}, {high}]"
+    mark = Mark(2, comparison["estimate"], comparison["low"], comparison["high"], tip, beside)
+    return forest(
+        [Row("difference", (mark,))], make_scale([*mark.numbers, 0.0], times=1.0 if metric.ratio else 100.0, most=5),
+        Widths(labels=70.0, texts=134.0), description=f"{metric.full}: difference of unfairness",
+        axis="difference of log ratios" if metric.ratio else "percentage points (below 0, the constraint helps)",
+        head=f"[{level} interval]", zero=True,
+    )  # fmt: skip
+
+
 def path(audit: Found, metric: MetricView, source: str, looks: Sequence[Sequence[Found]]) -> Markup:
     """Draw the unfairness of both models during training, with bands for the intervals."""
     values = [one[name] for part in looks for one in part for name in NUMBERS]

@@ -5,6 +5,7 @@ An audit is a dict here, see ``Audit.to_dict``.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ _BADGES = {"within margin": "within", "violates margin": "violates", "not enough
 TITLES = {"auc": "AUC"}
 
 Found = dict[str, Any]  # an audit, or a part of it
+
+SUMMARISED = 6  # groups that the summary lists, so that it fits on a printed page
 
 
 class MetricView(NamedTuple):
@@ -80,11 +83,6 @@ def metrics(audit: Found) -> list[MetricView]:
     return found
 
 
-def metric(audit: Found, name: str) -> MetricView:
-    """Return one metric of an audit."""
-    return next(one for one in metrics(audit) if one.name == name)
-
-
 def metrics_by_kind(audit: Found, model: Found) -> list[list[MetricView]]:
     """Metrics of a model in parts that fit into one chart: judged or not, differences or ratios, with one margin."""
     names = {one["metric"] for one in model["intervals"]}
@@ -98,29 +96,35 @@ def metrics_by_kind(audit: Found, model: Found) -> list[list[MetricView]]:
 def row_counts(audit: Found) -> list[tuple[str, str]]:
     """Names of numbers of rows, and what they mean."""
     if audit["kind"] == "training":
-        return [
-            ("read", "Rows read"),
-            ("training", "Rows used for training"),
-            ("evaluation", "Rows used for evaluation"),
-        ]
-    labelled = [] if audit["rows"]["labelled"] is None else [("labelled", "Rows with a label")]
-    return [("read", "Rows read"), ("evaluation", "Rows counted"), *labelled]
+        return [("read", "Rows read"), ("training", "used for training"), ("evaluation", "used for evaluation")]
+    labelled = [] if audit["rows"]["labelled"] is None else [("labelled", "with a label")]
+    return [("read", "Rows read"), ("evaluation", "counted"), *labelled]
 
 
-def reasons(audit: Found, metric: str) -> list[tuple[str, list[str]]]:
-    """Reasons why parts of a metric are not defined, each with the models and sources it applies to."""
+def row_words(audit: Found) -> str:
+    """What the numbers of rows mean, in the order of ``row_counts``."""
+    return "; ".join(words for _, words in row_counts(audit))
+
+
+def reasons(audit: Found) -> list[tuple[str, list[str]]]:
+    """Reasons why some values are not defined, each once, with the metrics and models it applies to."""
+    titles = {metric.name: metric.full for metric in metrics(audit)}
+    model_word = " model" if audit["kind"] == "training" else ""
     found: dict[str, dict[str, list[str]]] = {}
     for model in audit["models"]:
         for one in model["intervals"]:
-            if one["metric"] == metric and one.get("reason"):
-                found.setdefault(one["reason"], {}).setdefault(model["name"], []).append(one["source"])
+            if one.get("reason"):
+                where = found.setdefault(one["reason"], {}).setdefault(titles[one["metric"]], [])
+                where += [model["name"]] if model["name"] not in where else []
     return [
-        (reason, [_where(audit, name, sources) for name, sources in where.items()]) for reason, where in found.items()
+        (reason, [f"{metric} ({' and '.join(names)}{model_word})" for metric, names in where.items()])
+        for reason, where in found.items()
     ]
 
 
-def _where(audit: Found, name: str, sources: list[str]) -> str:
-    return f"{name} model ({', '.join(sources)})" if audit["kind"] == "training" else name
+def find_metric(known: Iterable[MetricView], name: str) -> MetricView:
+    """Find a metric by its name."""
+    return next(metric for metric in known if metric.name == name)
 
 
 class GroupRate(NamedTuple):
@@ -174,6 +178,45 @@ def rates(audit: Found, only: Found | None = None) -> list[RateTable]:
         )
         for name, groups in found.items()
     ]
+
+
+class GroupSummary(NamedTuple):
+    """A group with its rows, its base rate, and its rate in the first metric under each model."""
+
+    column: str
+    group: str
+    n: int  # evaluation rows
+    base_rate: float | None
+    found: tuple[Found, ...]  # one for each model: rate, low, high
+
+
+def group_summaries(audit: Found) -> tuple[str, list[GroupSummary]]:
+    """The first rate of the first metric, in words, and all groups with it."""
+    tables = rates(audit)
+    if not tables:
+        return "", []
+    nothing: Found = {"rate": None, "low": None, "high": None}
+    by_group = {(one.column, one.group): one.found for one in tables[0].groups}
+    return tables[0].words, [
+        GroupSummary(
+            str(one["column"]), str(one["group"]), one["evaluation"], one["base_rate"],
+            tuple(found or nothing for found in by_group.get((str(one["column"]), str(one["group"])), ())),
+        )
+        for one in audit["groups"]
+    ]  # fmt: skip
+
+
+def pair_with_rows(audit: Found, interval: Found) -> str:
+    """Name the two groups of an interval with their column and numbers of evaluation rows."""
+    if "pair" not in interval:
+        return ""
+    rows = {(str(one["column"]), str(one["group"])): one["evaluation"] for one in audit["groups"]}
+    column = str(interval.get("column") or "")
+    named = []
+    for group in interval["pair"]:
+        n = rows.get((column, str(group)))
+        named.append(f"{group}{'' if n is None else f' (n = {n:,})'}")
+    return f"{column}: {' and '.join(named)}" if column else " and ".join(named)
 
 
 class CoefficientRow(NamedTuple):
@@ -234,6 +277,25 @@ def concerned(audit: Found, diagnostic: Found) -> list[str]:
         for model in audit["models"]
         if wanted in [(one["name"], one["message"]) for one in model["diagnostics"]]
     ]
+
+
+def messages(audit: Found, diagnostics: Iterable[Found]) -> list[tuple[str, str, bool]]:
+    """What diagnostics say: the models concerned, the words, and whether they rule out a verdict.
+
+    A sentence that several of them share comes once, with the first.
+    """
+    said: set[str] = set()
+    ruled_out = False
+    found = []
+    for one in diagnostics:
+        words = f"{one['message']} {one['command_line_advice'] or one['advice']}"
+        new = [part for part in dict.fromkeys(re.split(r"(?<=[.!?]) ", words)) if part not in said]
+        said.update(new)
+        forbids = one["forbids_verdict"] and not ruled_out
+        ruled_out |= one["forbids_verdict"]
+        if new:
+            found.append((" and ".join(concerned(audit, one)), " ".join(new), forbids))
+    return found
 
 
 def other_diagnostics(audit: Found) -> list[Found]:

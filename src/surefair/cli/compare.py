@@ -1,0 +1,162 @@
+"""``surefair compare``: which of two models is less unfair, from a file of their decisions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surefair.cli._columns import file_options, split_names, unused_rows
+from surefair.cli._terminal import plain_text, visible
+from surefair.cli._work import one_line_errors, prepare_folder
+
+if TYPE_CHECKING:
+    from surefair.inference.comparison import Comparison
+
+FILES = ("comparison.json", "comparison.html")
+MOST_PAIRS = 20  # pairs of groups that the terminal shows
+A_IS_LESS, UNDECIDED = 3, 4  # exit codes
+
+
+@click.command(
+    "compare",
+    epilog="Exit codes: 0 model b is less unfair; 3 model a is less unfair; 4 not enough evidence; 1 an error; 2 wrong "
+    "usage.",
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE [FILE_B]")
+@click.option("--decision-a", required=True, help="Column of the decisions of model a.")
+@click.option("--decision-b", required=True, help="Column of the decisions of model b.")
+@click.option("--sensitive", required=True, multiple=True, help="Columns of the groups: a,b or repeat the option.")
+@click.option("--label", help="Column of the true label, if there is one.")
+@click.option("--key", help="Column that says which rows of two files are the same.")
+@click.option("--positive", help="Positive decision.  [default: the second in sorted order]")
+@click.option("--threshold", type=float, help="Decisions are scores, and this much or more is a positive decision.")
+@click.option(
+    "--metric", default="demographic_parity", show_default=True,
+    help="What is compared between groups: a criterion, or one with _ratio.",
+)  # fmt: skip
+@click.option("--weights", help="Column of sample weights.")
+@click.option("--clusters", help="Column of what rows belong to, for example a person with several rows.")
+@click.option("--intersections", is_flag=True, help="Also compare the groups that several columns form together.")
+@click.option("--level", "confidence_level", default=0.95, show_default=True, help="Confidence level.")
+@file_options
+@click.option(
+    "--out", default="comparison", show_default=True, type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for comparison.json and comparison.html.",
+)  # fmt: skip
+@click.option("--quiet", is_flag=True, help="Show only the verdict.")
+def command(
+    files: tuple[str, ...],
+    sensitive: tuple[str, ...],
+    metric: str,
+    intersections: bool,
+    confidence_level: float,
+    out: Path,
+    quiet: bool,
+    **columns: Any,
+) -> None:
+    """Find out which of two models treats groups less differently, from their decisions on the same rows.
+
+    FILE is a CSV (also compressed), Parquet or Arrow file, or a folder of such files, with a column of decisions for
+    each model. If the decisions of model b are in a second file, name it too, and the column --key that both share. A
+    key that repeats is an error; rows whose key only one file has are counted and left out.
+    """
+    if len(files) > 2:
+        raise click.UsageError(f"Name one file, or two; received {len(files)}.")
+
+    from surefair.tables.paired import PairColumns
+
+    with one_line_errors():
+        asked = PairColumns(sensitive=split_names(sensitive), **columns)
+        prepare_folder(out, *FILES)
+        found = _compare(asked, files, metric, intersections, confidence_level)
+        found.to_json(out / FILES[0])
+        found.to_html(out / FILES[1])
+    _show(found, out, quiet)
+    a, b = found.names
+    sys.exit({f"{b} is less unfair": 0, f"{a} is less unfair": A_IS_LESS}.get(found.verdict, UNDECIDED))
+
+
+def _compare(
+    asked: Any, files: tuple[str, ...], metric: str, intersections: bool, confidence_level: float
+) -> Comparison:  # fmt: skip
+    """Read the files and compare."""
+    import warnings
+    from dataclasses import replace
+
+    from surefair.diagnostics import Diagnostic
+    from surefair.inference.comparison import compare
+    from surefair.inference.limits import check_level
+    from surefair.inference.metric import get_metric
+
+    measured = get_metric(metric)
+    check_level(confidence_level)
+    if measured.needs_labels and asked.label is None:
+        raise ValueError(f"The metric {metric!r} needs labels. Name their column (--label).")
+    rows = asked.read(*files)
+    warnings.filterwarnings("ignore", category=Diagnostic)  # the comparison lists them
+    found = compare(
+        rows.label, *rows.decisions, sensitive_features=rows.sensitive, metric=measured.name, names=rows.names,
+        pos_label=rows.positive, threshold=asked.threshold, sample_weight=rows.weights, clusters=rows.clusters,
+        intersections=intersections, confidence_level=confidence_level,
+    )  # fmt: skip
+    return replace(found, data=rows.data)
+
+
+def _show(found: Comparison, out: Path, quiet: bool) -> None:
+    """Show the comparison as sentences and tables."""
+    from rich.console import Console
+
+    console = Console(emoji=False)
+
+    def say(words: object) -> None:
+        console.print(visible(words), highlight=False, markup=False)
+
+    if not quiet:
+        say(found.sentence)
+        console.print(_table(found))
+        console.print(_pairs(found))
+        rows = found.data["rows"]
+        second = f" and {rows['read_b']:,}" if "read_b" in rows else ""
+        say(f"Rows: {rows['read']:,}{second} read, {rows['compared']:,} compared.")
+        for words in unused_rows(rows["bad"]):
+            say(words)
+        for one in found.diagnostics:
+            say(f"Note: {one.message} {one.command_line_advice or one.advice}")
+        needed = found.rows_needed()
+        if 0 < needed < float("inf"):
+            say(f"About {needed:,} more rows would settle it if the estimates did not change.")
+        for name in FILES:
+            console.print(visible(f"Written: {out / name}"), highlight=False, soft_wrap=True, markup=False)
+    console.print(visible(found.verdict), style="bold", highlight=False, markup=False)
+
+
+def _table(found: Comparison) -> Any:
+    """Table of both models and their differences."""
+    from rich.table import Table
+
+    table = Table(title=f"{found.metric}, {100.0 * found.confidence_level:g} % intervals")
+    for heading in ("quantity", "estimate", "low", "high"):
+        table.add_column(heading, justify="left" if heading == "quantity" else "right", overflow="fold")
+    frame = found.to_frame()
+    for row in zip(*(frame[name].to_list() for name in frame.columns), strict=True):
+        table.add_row(plain_text(row[0]), *(f"{value:.4f}" for value in row[1:]))
+    return table
+
+
+def _pairs(found: Comparison) -> Any:
+    """Table of the signed gaps of each pair of groups."""
+    from rich.table import Table
+
+    rows = found.to_dict()["by_pair"]
+    more = f" (the first {MOST_PAIRS} of {len(rows):,})" if len(rows) > MOST_PAIRS else ""
+    table = Table(title=f"Gaps by pair of groups{more}; the limits of the differences hold together")
+    for name in rows[0]:
+        table.add_column(name.replace("_", " "), overflow="fold")
+    for row in rows[:MOST_PAIRS]:
+        cells = ("undefined" if value is None else f"{value:.4f}" if isinstance(value, float) else plain_text(value)
+                 for value in row.values())  # fmt: skip
+        table.add_row(*cells)
+    return table

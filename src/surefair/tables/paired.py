@@ -1,0 +1,319 @@
+"""Decisions of two models about the same rows, from one file or from two that share a key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from surefair.names import one_of
+from surefair.rows import FloatArray
+from surefair.tables.bad_rows import BadRows
+from surefair.tables.intake import CHUNK, _is_same_word, in_order
+from surefair.tables.source import DataSource, open_source
+from surefair.tables.values import MISSING, BoolArray, as_numbers, as_words, plain_column
+
+
+class Paired(NamedTuple):
+    """Rows with the decisions of two models; columns of words are categorical series."""
+
+    decisions: tuple[Any, Any]  # words, or scores if there is a threshold
+    sensitive: dict[str, Any]
+    label: Any  # None without labels
+    weights: FloatArray | None
+    clusters: Any  # None where rows are independent
+    positive: str | None  # the positive decision
+    names: tuple[str, str]  # what to call the two models
+    data: dict[str, Any]  # files, rows read, rows compared, and rows that could not be used
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairColumns:
+    """Which columns hold the decisions of two models, and what else is known about the rows.
+
+    Attributes
+    ----------
+    decision_a, decision_b : str
+        Columns of the decisions, or of scores if there is a threshold.
+    sensitive : tuple of str
+        Columns of the groups.
+    label, weights, clusters : str or None
+        Columns of the true label, of sample weights, and of what rows belong to.
+    key : str or None
+        Column that says which rows of two files are the same.
+    positive : str or None
+        The positive decision; by default the second in sorted order.
+    threshold : float or None
+        A score of at least this much is a positive decision.
+    delimiter, encoding : str
+        Delimiter (None for a comma, or a tab in .tsv files) and encoding of a CSV file.
+    max_bad_rows : int
+        Rows that cannot be used; more of them are an error.
+    """
+
+    decision_a: str
+    decision_b: str
+    sensitive: tuple[str, ...]
+    label: str | None = None
+    weights: str | None = None
+    clusters: str | None = None
+    key: str | None = None
+    positive: str | None = None
+    threshold: float | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    max_bad_rows: int = 100
+
+    def read(self, first: str, second: str | None = None) -> Paired:
+        """Read one file with the decisions of both models, or two files that are joined by the key.
+
+        Parameters
+        ----------
+        first, second : path
+            With two files, the second has the decisions of model b.
+        """
+        self._check(two_files=second is not None)
+        bad = BadRows(self.max_bad_rows)
+        a = self._open(first, bad)
+        if second is None:
+            _check_names([self.decision_a, self.decision_b, *self._others], a)
+            table = _read(a, [self.decision_a, self.decision_b, *self._others])
+            columns = {name: plain_column(table, name) for name in table.column_names}
+            decisions = columns[self.decision_a], columns[self.decision_b]
+            n: dict[str, Any] = {"read": table.num_rows}
+            found = [a]
+        else:
+            b = self._open(second, bad)
+            joined = _join(self, a, b, bad)
+            decisions, columns, n = joined.decisions, joined.columns, {"read": joined.n_a, "read_b": joined.n_b}
+            found = [a, b]
+        place = a.place if second is None else lambda number: f"row {number + 1:,} of those with a key in both files"
+        good = self._good(decisions, columns, bad, place)
+        files = [file._asdict() for one in found for file in one.files()]
+        data = {"files": files, "rows": n | {"compared": int(good.sum()), "bad": bad.to_dict()}}
+        names = self._names([first, *([] if second is None else [second])])
+        return self._rows(decisions, columns, good, names, data)
+
+    @property
+    def _others(self) -> list[str]:
+        """Columns that are not decisions."""
+        return [name for name in (*self.sensitive, self.label, self.weights, self.clusters) if name is not None]
+
+    def _check(self, two_files: bool) -> None:
+        """Refuse columns that make no sense together."""
+        if not self.sensitive:
+            raise ValueError("sensitive is empty. Name at least one sensitive column.")
+        if two_files and self.key is None:
+            raise ValueError("Two files are joined by a key. Name the column that both share (--key).")
+        if not two_files and self.key is not None:
+            raise ValueError("A key joins two files, and there is only one. Name a second file, or leave out --key.")
+        if not two_files and self.decision_a == self.decision_b:
+            raise ValueError(
+                f"Both decisions are in column {self.decision_a!r}. Name two columns, or two files with a --key."
+            )
+        roles = Counter([*self._others, self.decision_a, *([] if two_files else [self.decision_b])])
+        roles.update([] if self.key is None else [self.key])
+        if twice := [name for name, n in roles.items() if n > 1]:
+            raise ValueError(f"Column {twice[0]!r} has two roles. Name different columns.")
+
+    def _open(self, path: str, bad: BadRows) -> DataSource:
+        more = {} if self.delimiter is None else {"delimiter": self.delimiter}
+        return open_source(path, encoding=self.encoding, bad=bad, **more)
+
+    def _names(self, paths: list[str]) -> tuple[str, str]:
+        """Names of the columns or, if they are the same, of the files."""
+        if self.decision_a != self.decision_b:
+            return self.decision_a, self.decision_b
+        a, b = (Path(path).stem for path in paths)
+        return (a, b) if a != b else ("a", "b")
+
+    def _good(
+        self, decisions: tuple[pa.Array, pa.Array], columns: dict[str, pa.Array], bad: BadRows, place: Any
+    ) -> BoolArray:
+        """Which rows have everything; the others are counted, each under the first reason found."""
+        reasons: dict[str, BoolArray] = {}
+        for letter, column in zip("ab", decisions, strict=True):
+            if self.threshold is None:
+                code, words = as_words(column)
+                reasons[f"no decision of model {letter}"] = (words == MISSING)[code]
+            else:
+                reasons[f"no finite score of model {letter}"] = ~np.isfinite(as_numbers(column)[0])
+        for name in (*self.sensitive, self.label, self.clusters):
+            if name is not None:
+                code, words = as_words(columns[name])
+                reasons[f"no value of {name!r}"] = (words == MISSING)[code]
+        if self.weights is not None:
+            weight = as_numbers(columns[self.weights])[0]
+            reasons[f"a weight {self.weights!r} that is missing, negative or infinite"] = ~(
+                np.isfinite(weight) & (weight >= 0.0)
+            )
+        good = np.ones(len(decisions[0]), dtype=bool)
+        for reason, rows in reasons.items():
+            if (mine := rows & good).any():
+                good &= ~mine
+                bad.add(reason, int(mine.sum()), place(int(mine.argmax())))
+        if not good.any():
+            raise ValueError(f"No row can be compared. {bad}.")
+        return good
+
+    def _rows(
+        self,
+        decisions: tuple[pa.Array, pa.Array],
+        columns: dict[str, pa.Array],
+        good: BoolArray,
+        names: tuple[str, str],
+        data: dict[str, Any],
+    ) -> Paired:
+        """Good rows, as words and numbers."""
+        words = {name: _series(columns[name], good) for name in (*self.sensitive, self.label, self.clusters) if name}
+        label = None if self.label is None else words[self.label]
+        if self.threshold is None:
+            of_a, of_b = (_series(column, good) for column in decisions)
+            positive: str | None = self._positive(of_a, of_b, label)
+        else:
+            of_a, of_b = (as_numbers(column)[0][good] for column in decisions)
+            positive = None if label is None else self._positive(label)
+        return Paired(
+            (of_a, of_b), {name: words[name] for name in self.sensitive}, label,
+            None if self.weights is None else as_numbers(columns[self.weights])[0][good],
+            None if self.clusters is None else words[self.clusters], positive, names, data,
+        )  # fmt: skip
+
+    def _positive(self, *columns: Any) -> str:
+        """The positive value; columns with three or more values, or with other values than the rest, are refused."""
+        values: list[list[str]] = [
+            sorted(column.cat.categories, key=in_order) for column in columns if column is not None
+        ]
+        called = [self.decision_a, self.decision_b, self.label] if len(columns) > 1 else [self.label]
+        every = sorted({word for found in values for word in found}, key=in_order)
+        if len(every) > 2:
+            shown = "; ".join(f"{name!r} has {_some(found)}" for name, found in zip(called, values, strict=False))
+            raise ValueError(
+                f"Decisions and labels must have the same two values: {shown}. Write them alike, or pass a --threshold "
+                "if decisions are scores."
+            )
+        if self.positive is not None:
+            meant = [word for word in every if _is_same_word(word, self.positive)] or [self.positive]
+            return meant[0] if len(every) == 1 else one_of(meant[0], every, "positive decision")
+        if len(every) < 2:
+            raise ValueError(f"All decisions and labels are {every[0]!r}. Say which value is positive (--positive).")
+        return every[1]
+
+
+class _Joined(NamedTuple):
+    """Rows whose key is in both files."""
+
+    decisions: tuple[pa.Array, pa.Array]
+    columns: dict[str, pa.Array]
+    n_a: int  # rows read
+    n_b: int
+
+
+def _join(wanted: PairColumns, a: DataSource, b: DataSource, bad: BadRows) -> _Joined:
+    """Join two files by their key, and count the rows that only one of them has."""
+    key = wanted.key
+    assert key is not None
+    others = wanted._others
+    _check_names([key, wanted.decision_a], a)
+    _check_names([key, wanted.decision_b], b)
+    _check_names(others, a, b)
+    tables = [
+        _read(one, [key, decision, *(name for name in others if name in one.schema.names and name != decision)])
+        for one, decision in ((a, wanted.decision_a), (b, wanted.decision_b))
+    ]
+    keyed = [_Keyed.of(table, key, one, bad) for table, one in zip(tables, (a, b), strict=True)]
+    for mine, other in (keyed, keyed[::-1]):
+        mine.count_alone(other, key, bad)
+    both = keyed[1].keys.get_indexer(keyed[0].keys)
+    rows = keyed[0].rows[both >= 0], keyed[1].rows[both[both >= 0]]
+    if len(rows[0]) == 0:
+        raise ValueError(f"No key {key!r} is in both {a.name} and {b.name}. Check that the files are of the same rows.")
+    of_a, of_b = (table.take(pa.array(some)) for table, some in zip(tables, rows, strict=True))
+    columns = {}
+    for name in others:
+        found = [plain_column(table, name) for table in (of_a, of_b) if name in table.column_names]
+        if len(found) == 2:
+            _check_same(name, found, keyed[0].keys[both >= 0], (a.name, b.name))
+        columns[name] = found[0]
+    decisions = plain_column(of_a, wanted.decision_a), plain_column(of_b, wanted.decision_b)
+    return _Joined(decisions, columns, *(table.num_rows for table in tables))
+
+
+class _Keyed(NamedTuple):
+    """Rows of a file that have a key, all different."""
+
+    keys: pd.Index
+    rows: NDArray[np.intp]  # their numbers
+    source: DataSource
+
+    @classmethod
+    def of(cls, table: pa.Table, key: str, source: DataSource, bad: BadRows) -> _Keyed:
+        """Count rows without a key, and refuse keys that repeat."""
+        code, words = as_words(plain_column(table, key))
+        missing = (words == MISSING)[code]
+        if missing.any():
+            bad.add(f"no key {key!r} in {source.name}", int(missing.sum()), source.place(int(missing.argmax())))
+        found = cls(pd.Index(words[code[~missing]], dtype=object), np.flatnonzero(~missing), source)
+        again = found.keys.duplicated()
+        if again.any():
+            n, second = int(again.sum()), int(again.argmax())
+            first = int(np.argmax(found.keys == found.keys[second]))
+            raise ValueError(
+                f"Keys repeat in {source.name}: {n:,} {'row has' if n == 1 else 'rows have'} a {key!r} that an earlier "
+                f"row has. The first is {found.keys[second]!r}, in {found.place(first)} and {found.place(second)}. "
+                "Which rows belong together is then unclear: remove copies, or name another key."
+            )
+        return found
+
+    def place(self, position: int) -> str:
+        """Describe where a row is, given its position among those with a key."""
+        return self.source.place(int(self.rows[position]))
+
+    def count_alone(self, other: _Keyed, key: str, bad: BadRows) -> None:
+        """Count the rows whose key the other file does not have."""
+        alone = ~self.keys.isin(other.keys)
+        if alone.any():
+            first = int(np.argmax(alone))
+            where = f"{self.place(first)}: {self.keys[first]!r}"
+            bad.add(f"a key {key!r} that only {self.source.name} has", int(alone.sum()), where)
+
+
+def _check_same(name: str, columns: list[pa.Array], keys: pd.Index, files: tuple[str, str]) -> None:
+    """Refuse a column that both files have with different values."""
+    words = [found[code] for code, found in map(as_words, columns)]
+    if (differ := words[0] != words[1]).any():
+        row = int(np.argmax(differ))
+        raise ValueError(
+            f"The files disagree on {name!r} for {int(differ.sum()):,} keys. The first is {keys[row]!r}: "
+            f"{words[0][row]!r} in {files[0]} and {words[1][row]!r} in {files[1]}. Correct one of them, or remove the "
+            "column from one."
+        )
+
+
+def _check_names(names: list[str], *sources: DataSource) -> None:
+    """Refuse a column that no file has."""
+    known = [*dict.fromkeys(name for source in sources for name in source.schema.names)]
+    for name in names:
+        one_of(name, known, f"column of {' and '.join(source.name for source in sources)}")
+
+
+def _read(source: DataSource, columns: list[str]) -> pa.Table:
+    """All rows of some columns."""
+    return pa.concat_tables([*source.tables(CHUNK, columns)])
+
+
+def _series(column: pa.Array, good: BoolArray) -> Any:
+    """Words of the good rows, as a categorical series without categories that no row has."""
+    code, words = as_words(column)
+    return pd.Series(pd.Categorical.from_codes(code[good], pd.Index(words))).cat.remove_unused_categories()
+
+
+def _some(values: list[str]) -> str:
+    """The first values, in words."""
+    return ", ".join(map(repr, values[:5])) + (f" and {len(values) - 5:,} more" if len(values) > 5 else "")

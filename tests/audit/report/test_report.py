@@ -108,7 +108,7 @@ def test_every_section_says_in_a_sentence_what_it_shows(any_audit: Audit) -> Non
     html = render(any_audit)
     sections = SECTIONS
     if any_audit.kind == "decisions":
-        sections = ["summary", "decisions", "groups", "coverage", "assumptions", "data", "settings"]
+        sections = ["summary", "decisions", "groups", "coverage", "scope", "assumptions", "data", "settings", "methods"]
     assert [found["id"] for tag, found in Page(html).elements if tag == "section"] == sections
     leads = re.findall(r'<p class="lead">(.+?)</p>', html)
     assert len(leads) == len(sections)
@@ -405,6 +405,6 @@ def test_methods_of_decisions_made_elsewhere_do_not_speak_of_training(make_audit
     found = make_audit("two groups").to_dict()
     trained = Page(report.render(found)).text.split("How every number in this report")[1]
     assert "Both models minimise" in trained
-    decided = Page(report.render(found | {"kind": "decisions"})).text.split("How every number in this report")[1]
+    decided = Page(render(make_audit("decisions"))).text.split("How every number in this report")[1]
     for words in ("minimise", "replicates train", "price"):
         assert words not in decided

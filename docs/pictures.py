@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 import surefair as sf
-from surefair.cli._work import show
+from surefair.cli._tables import show
 from surefair.datasets.files import find_local
 
 RESULTS = Path(__file__).parent / "results"

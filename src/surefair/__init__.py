@@ -16,8 +16,8 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair import monitor as monitor
     from surefair import parallel as parallel
     from surefair import plotting as plotting
+    from surefair.audit.api import audit, resume
     from surefair.audit.result import Audit
-    from surefair.audit.run import audit, resume
     from surefair.calibration import Calibration, calibrate
     from surefair.classifier import FairClassifier, load, save
     from surefair.criteria import CRITERIA, Criterion
@@ -51,7 +51,7 @@ _HOME = {
     "Plan": "surefair.inference.planning",
     "PolynomialDecay": "surefair.learners.schedules",
     "ThresholdCurve": "surefair.inference.thresholds",
-    "audit": "surefair.audit.run",
+    "audit": "surefair.audit.api",
     "calibrate": "surefair.calibration",
     "compare": "surefair.inference.comparison",
     "fairness_interval": "surefair.inference.decisions",
@@ -60,7 +60,7 @@ _HOME = {
     "load": "surefair.classifier",
     "mean_interval_score": "surefair.inference.scoring",
     "plan": "surefair.inference.planning",
-    "resume": "surefair.audit.run",
+    "resume": "surefair.audit.api",
     "save": "surefair.classifier",
     "threshold_curve": "surefair.inference.thresholds",
     "wasserstein2": "surefair.inference.scoring",

@@ -144,7 +144,9 @@ def sentence(
              "by_group": [{"column": "sex", "group": "f", "rate": 0.25}, {"column": "sex", "group": "m", "rate": None}],
              "by_pair": pairs}
             for source in ("training", "total")
-        ], "constant": constant, "verdicts": [{"metric": metric, "verdict": verdict, "reason": ""}]}
+        ], "constant": constant, "verdicts": [
+            {"metric": metric, "margin": settings.get("margin"), "verdict": verdict, "reason": ""}
+        ]}
         for e, low, high in limits
     ]  # fmt: skip
     asked = AuditSettings(label="income", sensitive="sex", metrics=(metric,), **settings)
@@ -232,7 +234,7 @@ def test_the_sentence_names_all_metrics(people):
         margin=0.3,
         n_replicates=40,
     )
-    assert found.sentence.endswith(f"Together with error rate: {found.verdict}.")
+    assert found.sentence.endswith(f"Judged together with error rate: {found.verdict}.")
     assert "a share of positive decisions of" in found.sentence
     verdicts = {one["metric"]: one["verdict"] for one in found.model()["verdicts"]}
     assert set(verdicts) == {"demographic_parity", "error_rate"}
@@ -248,6 +250,7 @@ def test_the_sentence_mentions_a_constraint_only_if_there_is_one():
 
 def test_every_assumption_of_an_audit_is_listed_and_held_unless_a_diagnostic_says_otherwise():
     fixed = {"LateGroup", "SmallConstraintSet", "StartNotForgotten", "StepBias", "StepTooSmall"}  # constraints only
+    fixed |= {"FewClusters", "OneDecision"}  # audits of decisions only
     first = TooFewReplicates("a.", 5.0, 39.0)
     second = TooFewReplicates("b.", 5.0, 39.0)
     found = findings.assumptions([second, first, first])

@@ -42,9 +42,11 @@ def interval(metric: str, source: str, estimate: float | None) -> dict[str, Any]
 def model(name: str) -> dict[str, Any]:
     limits = {"estimate": 0.8, "low": 0.7, "high": 0.9}
     metrics = {"demographic_parity": 0.12, "equalized_odds": None}
-    verdict = {"metric": "demographic_parity", "verdict": "not enough evidence"}
+    joint = {"confidence_level": 0.95, "low": 0.06, "high": 0.24}
+    verdict = {"metric": "demographic_parity", "margin": 0.1, "verdict": "not enough evidence", "joint": joint}
     return {
-        "name": name, "criterion": None, "constant": False, "accuracy": limits,
+        "name": name, "criterion": None, "constant": False, "positive": None, "threshold": None, "notes": [],
+        "rows": {"decided": 60, "labelled": 60}, "accuracy": limits,
         "intervals": [
             interval(metric, source, value) for metric, value in metrics.items() for source in ("total", "training")
         ],
@@ -59,12 +61,14 @@ def audit() -> Audit:
     look = {"model": "constrained", "metric": "demographic_parity", "source": "total", "rows": 50}
     settings = AuditSettings(label="high", sensitive="sex", margin=0.1).to_dict() | {"labels": ["0", "1"]}
     return Audit(
-        sentence="Groups differ by <12> points.", verdict="not enough evidence", complete=True, settings=settings,
+        kind="training", sentence="Groups differ by <12> points.", verdict="not enough evidence", complete=True,
+        settings=settings,
         data={"name": "a.csv", "kind": "csv", "files": [{"name": "a.csv", "size": 3, "sha256": "5b" * 32}]},
-        rows={"read": 160, "training": 100, "evaluation": 60, "bad": [], "folds": 5},
+        rows={"read": 160, "training": 100, "evaluation": 60, "bad": [], "folds": 5, "labelled": 60},
         columns=[{"name": "age", "role": "number", "features": 1, "missing": 0, "unseen": 0, "note": ""}],
         groups=[
-            {"column": "sex", "group": "f", "training": 50, "constrained": True, "evaluation": 30, "base_rate": 0.5}
+            {"column": "sex", "group": "f", "training": 50, "constrained": True, "evaluation": 30, "base_rate": 0.5,
+             "compared": True, "note": ""}
         ],
         models=[model("constrained"), model("unconstrained")],
         price={"estimate": 0.0, "low": -0.1, "high": 0.1},
@@ -133,8 +137,8 @@ def test_the_schema_refuses_a_broken_audit(audit: Audit, change: Callable[[dict[
         ("[]", "it holds a list"),
         ("{}", "its format must be 'surefair.Audit'; received None"),
         ('{"format": "surefair.FairClassifier"}', "received 'surefair.FairClassifier'"),
-        ('{"format": "surefair.Audit", "version": 2}', "reads audits of version 3; received version 2. Run the audit"),
-        ('{"format": "surefair.Audit", "version": 3}', "is incomplete: it has no assumptions, columns"),
+        ('{"format": "surefair.Audit", "version": 3}', "reads audits of version 4; received version 3. Run the audit"),
+        ('{"format": "surefair.Audit", "version": 4}', "is incomplete: it has no assumptions, columns"),
     ],
 )
 def test_a_file_that_is_not_an_audit_is_refused_by_name(tmp_path: Path, content: str, message: str) -> None:

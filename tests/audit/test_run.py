@@ -13,11 +13,8 @@ from copy import deepcopy
 
 import jsonschema
 import numpy as np
-import polars as pl
-import pyarrow as pa
-import pyarrow.feather as feather
-import pyarrow.parquet as pq
 import pytest
+from forms import FORMS
 from pipe import Pipe
 
 import surefair as sf
@@ -94,28 +91,6 @@ def whole(table):
 
 
 # -- The same result ---------------------------------------------------------------------------------------------------
-
-
-def write_folder(table, path):
-    path.mkdir()
-    for i, start in enumerate([0, 1700, 1701]):
-        stop = [1700, 1701, None][i]
-        pq.write_table(table.slice(start, None if stop is None else stop - start), path / f"{i}.parquet")
-    return path
-
-
-FORMS = {
-    "csv": lambda t, folder: (t.to_csv(folder / "a.csv", index=False), folder / "a.csv")[1],
-    "csv.gz": lambda t, folder: (t.to_csv(folder / "a.csv.gz", index=False), folder / "a.csv.gz")[1],
-    "parquet": lambda t, folder: (t.to_parquet(folder / "a.parquet", row_group_size=777), folder / "a.parquet")[1],
-    "feather": lambda t, folder: (feather.write_feather(t, folder / "a.feather"), folder / "a.feather")[1],
-    "folder": lambda t, folder: write_folder(pa.Table.from_pandas(t, preserve_index=False), folder / "many"),
-    "pandas": lambda t, folder: t.set_index(np.arange(len(t))[::-1]),
-    "polars": lambda t, folder: pl.from_pandas(t),
-    "pyarrow": lambda t, folder: pa.Table.from_pandas(t, preserve_index=False),
-    "categories": lambda t, folder: t.astype({"sex": "category", "job": "category"}),
-    "file object": lambda t, folder: io.BytesIO(t.to_csv(index=False).encode()),
-}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -273,11 +248,11 @@ def test_every_row_serves_exactly_once(people, learnt, monkeypatch, most, chunk)
 
 @pytest.mark.parametrize("most", [10**6, 400, 120])
 @pytest.mark.parametrize("persons", [2500, 600])
-def test_with_split_by_no_value_serves_twice(people, learnt, monkeypatch, most, persons):
+def test_with_clusters_no_cluster_serves_twice(people, learnt, monkeypatch, most, persons):
     monkeypatch.setattr(split, "MOST_ROWS", most)
     number = np.random.default_rng(0).integers(0, persons, 5000)
     table = people(5000).assign(mark=number, person=[f"person {i}" for i in number.tolist()])
-    running = Running.begin(table, asked(split_by="person"))
+    running = Running.begin(table, asked(clusters="person"))
     found = running.run()
     assert adds_up(found)
     trained, held = map(set, marks(running, learnt))
@@ -286,26 +261,26 @@ def test_with_split_by_no_value_serves_twice(people, learnt, monkeypatch, most, 
     if most < 1000:
         sides = np.concatenate([side_of(rows, running.settings.random_state) for rows in learnt])
         assert sides.min() < split.HELD_OUT  # some rows were held out first, and then went back to training
-    assert next(one["role"] for one in found.columns if one["name"] == "person") == "split"
+    assert next(one["role"] for one in found.columns if one["name"] == "person") == "clusters"
 
 
-def test_the_split_by_a_column_depends_only_on_its_values(people):
+def test_the_side_of_a_cluster_depends_only_on_its_value(people):
     """The same persons are held out if the column is a number, if it is text, and if rows come in another order."""
     table = people(3000)
     table["person"] = np.arange(3000) // 3
     runs = {}
     for name, data in (("number", table), ("text", table.astype({"person": str})), ("reversed", table[::-1])):
-        running = Running.begin(data, asked(split_by="person", n_replicates=2))
+        running = Running.begin(data, asked(clusters="person", n_replicates=2))
         running.run()
         runs[name] = sorted(set(side_of(running.held, 0).tolist()))
     assert runs["number"] == runs["text"] == runs["reversed"]
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_too_few_values_to_split_by_are_an_error(people, seed):
+def test_too_few_clusters_are_an_error(people, seed):
     table = people(2000).assign(half=lambda t: np.arange(len(t)) % 2)
-    with pytest.raises(ValueError, match=r"[Tt]oo few values"):
-        audit(table, split_by="half", random_state=seed)
+    with pytest.raises(ValueError, match=r"[Tt]oo few (clusters|values)"):
+        audit(table, clusters="half", random_state=seed)
 
 
 def columns_learnt(found):
@@ -489,7 +464,7 @@ def expected(damaged_csv):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(auditing, "CHUNK", 1000)
         patch.setattr(split, "MOST_ROWS", 700)
-        return audit(damaged_csv, margin=0.1, positive="1", split_by="person").to_dict()
+        return audit(damaged_csv, margin=0.1, positive="1", clusters="person").to_dict()
 
 
 @pytest.fixture
@@ -497,7 +472,7 @@ def capped(monkeypatch):
     monkeypatch.setattr(split, "MOST_ROWS", 700)
 
 
-RESUMED = {"margin": 0.1, "positive": "1", "split_by": "person"}
+RESUMED = {"margin": 0.1, "positive": "1", "clusters": "person"}
 
 
 def test_bad_rows_are_counted_and_the_first_of_each_kind_is_located(expected):
@@ -781,7 +756,7 @@ ASKED = {
     "several metrics": {"metrics": ["demographic_parity", "equalized_odds"], "margin": 0.2},
     "no constraint": {"criterion": None, "margin": 0.1},
     "weights": {"weights": "age"},
-    "split": {"split_by": "hours", "features": ["age"]},
+    "clusters": {"clusters": "hours", "features": ["age"]},
 }
 
 

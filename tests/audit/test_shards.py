@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import surefair as sf
 from surefair.audit import run as auditing
-from surefair.audit import shards
+from surefair.audit import shards, stream
 from surefair.audit.run import Running
 from surefair.audit.settings import AuditSettings
 from surefair.cli import main
@@ -204,7 +204,7 @@ def test_rows_of_one_person_stay_together_and_there_is_no_definite_verdict(tmp_p
     monkeypatch.setattr(auditing, "CHUNK", 3_000)
     table = people().assign(person=np.arange(N) % 3_000)
     folder = write(table, tmp_path / "data")
-    asked = ASKED | {"split_by": "person", "margin": 0.5, "drop": ["number", "weight"]}
+    asked = ASKED | {"clusters": "person", "margin": 0.5, "drop": ["number", "weight"]}
     one, two = (sf.audit(folder, **asked, shard_rows=rows) for rows in (3_000, None))
     assert one.rows == two.rows
     assert one.rows["training"] + one.rows["evaluation"] == N  # the warm-up rows show every person who is trained on
@@ -368,7 +368,7 @@ def test_a_cluster_reads_few_and_long_shards(folder, monkeypatch):
     asked = AuditSettings(**ASKED)
     assert Running.begin(folder, asked).settings == asked
     assert Running.begin(folder, asked, in_shards=True).settings == replace(asked, shard_rows=1_000_000)
-    monkeypatch.setattr(auditing, "SHARD_ROWS", 100)
+    monkeypatch.setattr(stream, "SHARD_ROWS", 100)
     few = Running.begin(folder, asked, in_shards=True)
     assert few.settings.shard_rows == 141  # 9,000 rows in 64
     assert len(few.source.shards(few.settings.shard_rows)) <= 64

@@ -55,7 +55,7 @@ def test_the_coefficients_are_those_of_an_exact_fit_to_all_rows():
     np.testing.assert_allclose(model.coefficients, [*clf.coef_[0], *clf.intercept_], atol=1e-6)
 
 
-@pytest.mark.parametrize("change", [{"split_by": "person"}, {"rows": 1_200}])
+@pytest.mark.parametrize("change", [{"clusters": "person"}, {"rows": 1_200}])
 def test_rows_are_held_out_where_they_are_many_or_belong_together(change, monkeypatch):
     monkeypatch.setattr(auditing, "MOST_CROSSED", 1_000)
     n = change.get("rows", 900)

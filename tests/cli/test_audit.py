@@ -137,7 +137,7 @@ def test_options_reach_the_audit(here, people):
     found, _ = audit(
         "data.csv", "--names", "age,hours,job,sex,high,w,person", "--delimiter", ";", "--encoding", "latin-1",
         "--criterion", "equalized_odds", "--metric", "error_rate", "--metric", "equalized_odds", "--margin", "0.9",
-        "--positive", "0", "--features", "age,hours", "--features", "job", "--weights", "w", "--split-by", "person",
+        "--positive", "0", "--features", "age,hours", "--features", "job", "--weights", "w", "--clusters", "person",
         "--level", "0.9", "--alpha", "0.02", "--surrogate", "scores", "--tolerance", "0.01", "--seed", "3",
         "--keep-order", expected=4,
     )  # fmt: skip
@@ -148,7 +148,7 @@ def test_options_reach_the_audit(here, people):
     assert (settings["confidence_level"], settings["alpha"], settings["penalty"]) == (0.9, 0.02, None)
     assert (settings["surrogate"], settings["tolerance"]) == ("scores", 0.01)
     assert (settings["random_state"], settings["keep_order"], settings["margin"]) == (3, True, 0.9)
-    assert [column(found, name)["role"] for name in ("w", "person", "job")] == ["weights", "split", "category"]
+    assert [column(found, name)["role"] for name in ("w", "person", "job")] == ["weights", "clusters", "category"]
     assert found["models"][0]["criterion"] == "equalized_odds"
     assert found["verdict"] == "not enough evidence"  # two rows of each person
     assert not next(one["held"] for one in found["assumptions"] if one["name"] == "DependentRows")
@@ -202,9 +202,9 @@ def test_help_documents_the_exit_codes():
     ("arguments", "message"),
     [
         (["audit"], "Missing argument 'DATA'"),
-        (["audit", "data.csv", "--sensitive", "sex"], "Missing option '--label'"),
+        (["audit", "data.csv", "--sensitive", "sex"], "Missing option '--decision' or '--score', or '--label'"),
         (["audit", "data.csv", "--label", "high"], "Missing option '--sensitive'"),
-        (["audit", "data.csv", *ASKED, "--margin", "much"], "not a valid float"),
+        (["audit", "data.csv", *ASKED, "--margin", "much"], "'much' is not a number"),
         (["audit", "data.csv", *ASKED, "--jobs", "0"], "'--jobs': must be a number of threads, or -1 for"),
         (["audit", "data.csv", *ASKED, "--replicates", "1"], "not in the range"),
         (["audit", "data.csv", *ASKED, "--max-bad-rows", "-1"], "not in the range"),
@@ -247,7 +247,7 @@ def test_wrong_usage_ends_with_code_2(here, people, arguments, message):
         (["--features", "agee"], "Unknown column for features: 'agee'. Did you mean 'age'?"),
         (["--drop", "agee"], "Unknown column for drop: 'agee'. Did you mean 'age'?"),
         (["--weights", "ages"], "Unknown column for weights: 'ages'. Did you mean 'age'?"),
-        (["--split-by", "ages"], "Unknown column for split_by: 'ages'. Did you mean 'age'?"),
+        (["--clusters", "ages"], "Unknown column for clusters: 'ages'. Did you mean 'age'?"),
         (["--features", "age,high"], "Column 'high' is the label or the weights"),
         (["--weights", "sex"], "Column 'sex' has two roles."),
         (["--positive", "yes"], "Unknown value of the label 'high': 'yes'. Known: '0', '1'."),
@@ -447,7 +447,7 @@ def test_a_file_with_few_rows_is_refused(here, people, rows):
 
 def test_a_file_with_hardly_enough_rows_serves_twice_and_gives_no_definite_verdict(here, people):
     found, output = audit(people(150), "--margin", "0.9", expected=4, replicates=40)
-    assert found["rows"] == {"read": 150, "training": 150, "evaluation": 150, "bad": [], "folds": 5}
+    assert found["rows"] == {"read": 150, "training": 150, "evaluation": 150, "bad": [], "folds": 5, "labelled": 150}
     assert found["models"][0]["intervals"][0]["high"] < 0.9
     assert "Assumption not met: The solver reaches the optimum" in output
 
@@ -510,7 +510,7 @@ def test_columns_that_are_neither_numbers_nor_text_are_left_out(here, people):
         assert column(found, name)["note"].endswith("which is neither a number nor text")
 
 
-@pytest.mark.parametrize("option", ["--label", "--sensitive", "--weights", "--split-by"])
+@pytest.mark.parametrize("option", ["--label", "--sensitive", "--weights", "--clusters"])
 def test_a_nested_column_cannot_have_a_role(here, people, option):
     table = pa.Table.from_pandas(people(1000)).append_column("list", pa.array([[i % 2] for i in range(1000)]))
     words = refused(save(table, "data.parquet"), option, "list")

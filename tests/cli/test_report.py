@@ -22,7 +22,7 @@ def written(tmp_path: Path) -> Path:
     limits = {"estimate": 0.0, "low": 0.0, "high": 0.0}
     model = {"accuracy": limits, "intervals": [], "coefficients": [], "verdicts": [], "diagnostics": []}
     audit = sf.Audit(
-        sentence="Nothing differs.", verdict=None, complete=True, settings={},
+        kind="training", sentence="Nothing differs.", verdict=None, complete=True, settings={},
         data={"name": "a", "kind": "csv", "files": []},
         rows={"read": 0, "training": 0, "evaluation": 0, "bad": []}, columns=[],
         groups=[], models=[model | {"name": "constrained"}, model | {"name": "unconstrained"}], price=limits, path=[],

@@ -509,9 +509,9 @@ def test_an_audit_lists_only_assumptions_that_it_makes(people):
 def test_dependent_rows(people):
     table = people(6000).drop(columns=["job"])
     alone, together = np.arange(6000), np.arange(6000) // 2
-    audited, names = audit(table.assign(person=alone), split_by="person")
+    audited, names = audit(table.assign(person=alone), clusters="person")
     assert "DependentRows" not in names
     assert audited.verdict == "within margin"
-    audited, names = audit(table.assign(person=together), split_by="person")
+    audited, names = audit(table.assign(person=together), clusters="person")
     assert "DependentRows" in names
     assert audited.verdict == "not enough evidence"

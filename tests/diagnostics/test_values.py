@@ -29,6 +29,7 @@ from surefair.diagnostics import (
     issue,
     late_column,
     late_group,
+    one_decision,
     path_too_short,
     rare_column,
     repeated_rows,
@@ -122,6 +123,7 @@ CHECKS = {
         (lambda new: late_column.check([late_column.Column("{} of {}", 0, 500, new)], 1000, 10_000), 0.0, 0.05),
         (lambda n: late_column.check([late_column.Column("{} of {}", 0, 500)], 1000, n), 10_000, 1000),
     ],
+    "OneDecision": [(lambda n: one_decision.check([1000.0, n]), 0.0, 1.0)],
     "LateGroup": [(late_group.check, "Group 'c' was not in the constraint set", "")],
     "LocalOptima": [],  # see test_diagnostics.py
     "PathTooShort": [
@@ -173,7 +175,7 @@ CHECKS = {
     ],
 }
 WITHOUT_NUMBERS = [
-    *(cases[0][0] for name, cases in CHECKS.items() if name in ("DependentRows", "LateGroup")),
+    *(cases[0][0] for name, cases in CHECKS.items() if name in ("DependentRows", "LateGroup", "OneDecision")),
     stopped_early.check,
     step_too_large.check_finite,
     CHECKS["DegenerateReplicates"][2][0],
@@ -307,8 +309,8 @@ def test_a_group_without_evaluation_rows_is_said_to_have_none():
 def test_only_these_diagnostics_always_forbid_a_verdict():
     forbidding = {name for name, kind in DIAGNOSTICS.items() if kind.forbids_verdict}
     assert forbidding == {
-        "ChangingGap", "ConstantDecisions", "DependentRows", "IneffectiveConstraint", "LateColumn", "RepeatedRows",
-        "StoppedEarly", "TooFewReplicates", "UninformativeModel", "UnsettledModel",
+        "ChangingGap", "ConstantDecisions", "DependentRows", "IneffectiveConstraint", "LateColumn", "OneDecision",
+        "RepeatedRows", "StoppedEarly", "TooFewReplicates", "UninformativeModel", "UnsettledModel",
     }  # fmt: skip
     for shards, forbids in ((1, False), (2, True)):
         (one,) = start_not_forgotten.check(ONE, ONE, shards)

@@ -41,6 +41,15 @@ def test_the_audit_is_the_same_on_every_engine(engine, folder, found):
     assert sf.audit(folder, **ASKED, engine=engine).to_dict() == found.to_dict()
 
 
+@pytest.mark.parametrize("more", [{}, {"weights": "weight"}, {"clusters": "weight", "strata": "region"}])
+def test_decisions_are_counted_the_same_on_every_engine(engine, folder, more):
+    sensitive = ["sex"] if "strata" in more else ["sex", "region"]
+    asked = {"decision": "hired", "sensitive": sensitive, "shard_rows": 1_500, "margin": 0.3, "n_replicates": 50} | more
+    expected = sf.audit(folder, **asked)
+    assert expected.data["shards"] > 1
+    assert sf.audit(folder, **asked, engine=engine).to_dict() == expected.to_dict()
+
+
 def test_the_command_line_chooses_the_engine(engine, folder, found, tmp_path):
     args = ["audit", str(folder), "--label", "hired", "--sensitive", "sex,region", "--weights", "weight"]
     args += ["--shard-rows", "1500", "--margin", "0.3", "--engine", engine, "--out", str(tmp_path), "--quiet"]

@@ -92,14 +92,14 @@ def test_a_column_has_one_role(more, message):
         ({}, ["age", "job", "sex", "region", "w", "person", "hired"]),
         ({"drop": ["job", "w"]}, ["age", "sex", "region", "person", "hired"]),
         ({"features": ["job", "age"]}, ["age", "job", "sex", "hired"]),
-        ({"features": ["age"], "weights": "w", "split_by": "person"}, ["age", "sex", "w", "person", "hired"]),
+        ({"features": ["age"], "weights": "w", "clusters": "person"}, ["age", "sex", "w", "person", "hired"]),
     ],
 )
 def test_only_needed_columns_are_read_in_the_order_of_the_data(table, more, expected):
     assert columns(**more).to_read(table.schema) == expected
 
 
-@pytest.mark.parametrize("what", ["label", "sensitive", "features", "drop", "weights", "split_by"])
+@pytest.mark.parametrize("what", ["label", "sensitive", "features", "drop", "weights", "clusters"])
 def test_an_unknown_column_is_an_error_that_suggests_a_known_one(table, what):
     with pytest.raises(ValueError, match=rf"Unknown column for {what}: 'jbo'\. Did you mean 'job'\?"):
         columns(**{what: "jbo"}).to_read(table.schema)
@@ -112,7 +112,7 @@ def test_an_unknown_column_suggests_names_if_the_file_seems_to_have_no_header():
         columns().to_read(source.schema)
 
 
-@pytest.mark.parametrize("what", ["label", "sensitive", "weights", "split_by"])
+@pytest.mark.parametrize("what", ["label", "sensitive", "weights", "clusters"])
 def test_a_column_of_lists_can_have_no_role(table, what):
     table = table.append_column("list", pa.array([[i] for i in range(N)]))
     with pytest.raises(ValueError, match=rf"Column 'list' has type list<.*, which cannot be used for {what}\."):
@@ -134,8 +134,8 @@ def test_the_dialect_of_a_csv_file_is_passed_on():
 
 
 def test_roles_of_columns():
-    asked = columns(sensitive=["sex", "region"], weights="w", split_by="person")
-    roles = {"hired": "label", "w": "weights", "person": "split", "sex": "sensitive", "region": "sensitive"}
+    asked = columns(sensitive=["sex", "region"], weights="w", clusters="person")
+    roles = {"hired": "label", "w": "weights", "person": "clusters", "sex": "sensitive", "region": "sensitive"}
     assert asked.roles() == roles
 
 
@@ -147,7 +147,7 @@ def test_roles_of_columns():
     [
         ({"drop": ["region", "w", "person"]}, {"age", "job"}),
         ({"features": ["job"]}, {"job"}),
-        ({"weights": "w", "split_by": "person", "drop": ["region"]}, {"age", "job"}),
+        ({"weights": "w", "clusters": "person", "drop": ["region"]}, {"age", "job"}),
         ({"features": ["age"], "include_sensitive": True}, {"age"}),
         ({"drop": ["region", "w", "person"], "include_sensitive": True}, {"age", "job", "sex"}),
     ],
@@ -218,11 +218,11 @@ def test_rows_hold_features_labels_groups_and_weights(table):
 
 
 def test_rows_of_a_unit_share_a_key_that_depends_only_on_its_value(table):
-    rows = settled(table, split_by="person").rows(table)
+    rows = settled(table, clusters="person").rows(table)
     assert len(np.unique(rows.key)) == N // 2
     assert np.array_equal(rows.key[0::2], rows.key[1::2])
     text = table.set_column(5, "person", table["person"].cast(pa.string()))
-    assert np.array_equal(settled(text, split_by="person").rows(text).key, rows.key)
+    assert np.array_equal(settled(text, clusters="person").rows(text).key, rows.key)
 
 
 def test_a_row_is_bad_for_one_reason_even_if_there_are_several(table):
@@ -230,14 +230,14 @@ def test_a_row_is_bad_for_one_reason_even_if_there_are_several(table):
         table, hired={3: None, 4: "perhaps"}, sex={3: None, 9: None}, w={4: -1.0, 9: 2.0, 20: None, 21: np.inf},
         age={30: np.inf}, person={40: None},
     )  # fmt: skip
-    intake = settled(table, weights="w", split_by="person")
+    intake = settled(table, weights="w", clusters="person")
     rows = intake.rows(changed)
     assert bad(intake) == {
         "column 'age' holds an infinite value": (1, "row 31"), "no label 'hired'": (1, "row 4"),
         "a label 'hired' other than 'no' and 'yes'": (1, "row 5"),
         "no value of the sensitive column 'sex'": (1, "row 10"),
         "a weight 'w' that is missing, negative or infinite": (2, "row 21"),
-        "no value of 'person' to split by": (1, "row 41"),
+        "no value of the cluster column 'person'": (1, "row 41"),
     }  # fmt: skip
     assert rows.n == N - 7
     assert intake.read == N
@@ -272,7 +272,7 @@ def test_the_place_of_a_bad_row_says_if_the_reader_has_left_out_others(table):
 
 @given(cuts=st.sets(st.integers(1, N - 1), max_size=5))
 def test_rows_and_counts_do_not_depend_on_how_a_table_is_cut(table, cuts):
-    asked = {"sensitive": ["sex", "region"], "weights": "w", "split_by": "person"}
+    asked = {"sensitive": ["sex", "region"], "weights": "w", "clusters": "person"}
     changed = with_values(table, hired={7: None, 300: None}, job={200: "pope"}, region={100: None})
     whole = settled(table, **asked)
     expected = whole.rows(changed)

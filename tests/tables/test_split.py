@@ -160,7 +160,7 @@ def test_memory_bounds_the_held_out_rows(monkeypatch):
 def test_more_rows_with_one_key_than_may_be_held_out_are_refused(monkeypatch):
     monkeypatch.setattr(split, "MOST_ROWS", 5)
     key = next(key for key in range(100) if sides(np.array([key], dtype=np.uint64), SEED)[0] < HELD_OUT)
-    with pytest.raises(ValueError, match=r"More than 5 rows have the same value.*Split by another column"):
+    with pytest.raises(ValueError, match=r"More than 5 rows are in one cluster.*Name a cluster column"):
         hold_out(None, make([key] * 6), SEED)
 
 

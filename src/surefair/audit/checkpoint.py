@@ -17,6 +17,8 @@ FORMAT, VERSION = "surefair.audit-checkpoint", 6
 KEPT = 2  # checkpoints
 PATH: dict[str, Any] = {"model": str, "metric": str, "source": str, "rows": int, "anytime": bool}  # a point on the path
 
+BAD: dict[str, Any] = {"reason": str, "count": int, "first": str}  # bad rows of one reason
+
 Folder = str | os.PathLike[str]
 
 
@@ -73,27 +75,31 @@ def read_newest(folder: Folder) -> tuple[Path, dict[str, Any], Arrays, list[str]
 
 
 def check_plain(meta: dict[str, Any]) -> None:
-    """Refuse plain values that no audit writes: files, the path, and what was counted."""
-    for name in ("chunks", "trained"):
-        value_of(meta, name, int, low=0, high=2**62)
-    value_of(meta, "below", float, low=0.0, high=HELD_OUT)
-    for name in ("complete", "crossed"):
-        value_of(meta, name, bool)
+    """Refuse plain values that no audit writes: files, and how much was read."""
+    value_of(meta, "chunks", int, low=0, high=2**62)
+    value_of(meta, "complete", bool)
     for file in [*value_of(meta, "files", list), *value_of(meta, "so_far", list)]:
-        _check_record(file, {"name": str, "size": int, "sha256": str})
+        check_record(file, {"name": str, "size": int, "sha256": str})
+
+
+def check_training(meta: dict[str, Any]) -> None:
+    """Refuse plain values that no training audit writes: the path, and what was counted."""
+    value_of(meta, "trained", int, low=0, high=2**62)
+    value_of(meta, "crossed", bool)
+    value_of(meta, "below", float, low=0.0, high=HELD_OUT)
     number = (int, float, NoneType)
     for point in value_of(meta, "path", list):
-        _check_record(point, PATH | dict.fromkeys(("estimate", "low", "high"), number))
+        check_record(point, PATH | dict.fromkeys(("estimate", "low", "high"), number))
     counted = value_of(meta, "counted", dict)
     value_of(counted, "read", int, low=0, high=2**62)
     for one in value_of(counted, "bad", list):
-        _check_record(one, {"reason": str, "count": int, "first": str})
+        check_record(one, BAD)
     for name in COUNTERS:
         for column in value_of(counted, name, dict):
             value_of(counted[name], column, int, low=0)
 
 
-def _check_record(record: Any, kinds: dict[str, Any]) -> None:
+def check_record(record: Any, kinds: dict[str, Any]) -> None:
     """Refuse anything but a dict with these keys, and values of these types."""
     if not isinstance(record, dict) or record.keys() != kinds.keys():
         raise ValueError(f"A record must have {', '.join(kinds)}; received {record!r:.60}.")

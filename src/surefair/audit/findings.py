@@ -17,11 +17,14 @@ from surefair.inference.coefficients import coefficient_table
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.evaluation import model_interval
 from surefair.inference.interval import UNDECIDED, VIOLATES, WITHIN, Interval, Question, plain
-from surefair.inference.metric import get_metric
+from surefair.inference.metric import RATIO, any_metric, get_metric
 from surefair.inference.scoring import binomial_limits
 from surefair.inference.sources import SOURCES, Tally
 from surefair.rows import FloatArray
 from surefair.training.model import Model
+
+CHECKED = tuple(name for name in DIAGNOSTICS if name not in ("FewClusters", "OneDecision"))
+"""Diagnostics that a training audit looks for."""
 
 
 class Finding(NamedTuple):
@@ -32,10 +35,19 @@ class Finding(NamedTuple):
 
 
 def ask(
-    model: Model, tally: Tally | CrossFit, metric: str, source: str, settings: AuditSettings, anytime: bool = False
+    model: Model,
+    tally: Tally | CrossFit,
+    metric: str,
+    source: str,
+    settings: AuditSettings,
+    level: float | None = None,
+    anytime: bool = False,
 ) -> Interval:
-    """Interval for the unfairness of a model in one metric, from one source; with cross-fitting, for one look."""
-    question = Question(get_metric(metric), source, METHOD, settings.confidence_level)
+    """Interval for the unfairness of a model in one metric, from one source, at a level of its own if one is given.
+
+    With cross-fitting, it is for one look.
+    """
+    question = Question(get_metric(metric), source, METHOD, settings.confidence_level if level is None else level)
     if isinstance(tally, CrossFit):
         return tally.interval(question)
     return model_interval(model.answer(), tally, question, anytime=anytime)
@@ -66,26 +78,59 @@ def find(
         "name": name,
         "criterion": None if model.problem.criterion is None else model.problem.criterion.name,
         "constant": evaluation.is_constant(name),
+        "positive": None,
+        "threshold": None,
+        "rows": {"decided": evaluation.n, "labelled": evaluation.n},
+        "notes": [],
         "accuracy": accuracies(evaluation, settings.confidence_level)[name],
         "intervals": [one.to_dict() for one in intervals],
         "coefficients": [dict(zip(table, map(plain, row), strict=True)) for row in rows],
         "verdicts": [
-            judge(replace(one, diagnostics=(*one.diagnostics, *common)), settings.margin)
+            judge(
+                replace(one, diagnostics=(*one.diagnostics, *common)),
+                replace(wide, diagnostics=(*wide.diagnostics, *common)),
+                settings.margins[one.metric],
+            )
             for one in intervals
-            if settings.margin is not None and one.source == "total" and one.metric in settings.judged
+            if one.source == "total" and one.metric in settings.margins
+            for wide in [_wide(model, tally, one, settings)]
         ],
         "diagnostics": [one.to_dict() for one in sorted(diagnostics, key=lambda one: (one.name, one.message))],
     }
     return Finding(values, tuple(diagnostics))
 
 
-def judge(interval: Interval, margin: float) -> dict[str, Any]:
-    """Verdict of an interval, what rules out a definite one, and how many more rows would decide it."""
+def _wide(model: Model, tally: Tally | CrossFit, one: Interval, settings: AuditSettings) -> Interval:
+    """Interval that holds for all judged metrics together, by Bonferroni's rule: each gets its share of the error."""
+    if len(settings.judged) == 1:
+        return one
+    level = 1.0 - (1.0 - settings.confidence_level) / len(settings.judged)
+    return ask(model, tally, one.metric, one.source, settings, level)
+
+
+def judge(interval: Interval, wide: Interval, margin: float) -> dict[str, Any]:
+    """Verdict on a metric, what rules out a definite one, and how many more rows would decide it.
+
+    Parameters
+    ----------
+    interval : Interval
+        Interval of the metric by itself, by which it may be within its margin.
+    wide : Interval
+        Interval that holds for all metrics together, by which it may violate its margin.
+    margin : float
+    """
     needed = {key: plain(float(value)) for key, value in interval.rows_needed(margin)._asdict().items()}
     verdict = interval.verdict(margin)
+    verdict = wide.verdict(margin) if verdict == VIOLATES else verdict
     ruled_out = [one.message for one in interval.diagnostics if one.forbids_verdict]
-    reason = ruled_out[0] if ruled_out and verdict == UNDECIDED else ""
-    return {"metric": interval.metric, "verdict": verdict, "reason": reason, "rows_needed": needed}
+    return {
+        "metric": interval.metric,
+        "margin": float(margin),
+        "verdict": verdict,
+        "reason": ruled_out[0] if ruled_out and verdict == UNDECIDED else "",
+        "rows_needed": needed,
+        "joint": {name: plain(getattr(wide, name)) for name in ("confidence_level", "low", "high")},
+    }
 
 
 def accuracies(evaluation: Evaluation, level: float) -> dict[str, dict[str, float]]:
@@ -133,13 +178,14 @@ def overall(verdicts: Iterable[str]) -> str:
     return VIOLATES if VIOLATES in found else UNDECIDED if UNDECIDED in found else WITHIN
 
 
-def assumptions(found: Iterable[Diagnostic]) -> list[dict[str, Any]]:
+def assumptions(found: Iterable[Diagnostic], checked: Iterable[str] = CHECKED) -> list[dict[str, Any]]:
     """What intervals of an audit rest on, and whether it held; others are about ways to train that it does not use."""
+    names = {*checked}
     ordered = sorted({*found}, key=lambda one: one.message)
     return [
         {"name": name, "assumes": kind.assumes, "held": not some, "diagnostics": [one.to_dict() for one in some]}
         for name, kind in DIAGNOSTICS.items()
-        if kind.assumes and kind.command_line_advice
+        if kind.assumes and kind.command_line_advice and name in names
         for some in [[one for one in ordered if one.name == name]]
     ]
 
@@ -152,61 +198,75 @@ def sentence(
     With several pairs of groups it names the pair with the largest gap and, if that is another, the pair that most
     clearly differs: the largest gap may be between two groups with hardly any rows.
     """
-    ratio = settings.judged[0].endswith("_ratio")
-    unit = "" if ratio else " percentage points"
-
-    def number(value: float | None) -> str:
-        return "an unknown number" if value is None else f"{value:.2f}" if ratio else f"{100.0 * value:.1f}"
-
     one, free = (find_interval(model, settings.judged[0]) for model in models)
-    level = f"with {100.0 * settings.confidence_level:g} % confidence"
-    apart = f"in the ratio {number(one['estimate'])}" if ratio else f"{number(one['estimate'])}{unit} apart"
+    ratio = _is_ratio(one)
+    unit = "" if ratio else " percentage points"
     words = f"A linear model trained on these data{' with the constraint' if settings.criterion else ''} has "
-    words += f"{_rates(one)}: {apart} ({level}, between {number(one['low'])} and {number(one['high'])}"
+    words += compared_words(one, settings.confidence_level)
+    if settings.criterion:
+        words += f"; without the constraint, the {'smallest ratio' if ratio else 'largest difference'} is "
+        words += f"{_number(free['estimate'], ratio)}{unit} "
+        words += f"(between {_number(free['low'], ratio)} and {_number(free['high'], ratio)})"
+    words += f". Positive is {settings.label} = {positive!r}."
+    if models[0]["constant"]:
+        words += " The model decides the same for everyone, so this says nothing about how it treats groups."
+    elif settings.margins:
+        judged = next(found for found in models[0]["verdicts"] if found["metric"] == settings.judged[0])
+        words += f" {margin_words(judged)}"
+        if others := [name.replace("_", " ") for name in settings.judged[1:]]:
+            words += f" Judged together with {', '.join(others)}: {verdict}."
+    return words if complete else f"So far, before all rows were read: {words}"
+
+
+def _is_ratio(one: dict[str, Any]) -> bool:
+    return str(one["metric"]).endswith(RATIO)
+
+
+def _number(value: float | None, ratio: bool) -> str:
+    return "an unknown number" if value is None else f"{value:.2f}" if ratio else f"{100.0 * value:.1f}"
+
+
+def compared_words(one: dict[str, Any], confidence_level: float) -> str:
+    """Say in words how far groups are apart, from an interval as a dict."""
+    ratio = _is_ratio(one)
+    estimate, low, high = (_number(one[name], ratio) for name in ("estimate", "low", "high"))
+    apart = f"in the ratio {estimate}" if ratio else f"{estimate} percentage points apart"
+    words = f"{_rates(one)}: {apart} (with {100.0 * confidence_level:g} % confidence, between {low} and {high}"
     if len(one["by_pair"]) > 1:
         words += ", over all pairs of groups"
         surest = max(one["by_pair"], key=_least_gap)
         if _least_gap(surest) > 0.0 and [surest["first"], surest["second"]] != one["pair"]:
             words += f"; the groups that most clearly differ are {surest['first']!r} and {surest['second']!r}"
-    words += ")"
-    if settings.criterion:
-        words += f"; without the constraint, the {'smallest ratio' if ratio else 'largest difference'} is "
-        words += f"{number(free['estimate'])}{unit} (between {number(free['low'])} and {number(free['high'])})"
-    words += f". Positive is {settings.label} = {positive!r}."
-    if models[0]["constant"]:
-        words += " The model decides the same for everyone, so this says nothing about how it treats groups."
-    elif settings.margin is not None:
-        margin = f"the margin of {number(settings.margin)}{unit}"
-        what = "ratio" if ratio else "difference"
-        judged = next(found for found in models[0]["verdicts"] if found["metric"] == settings.judged[0])
-        own, reason = judged["verdict"], judged["reason"]
-        words += (
-            f" There is no definite verdict on {margin}. {reason}"
-            if reason
-            else {
-                WITHIN: f" The {what} is within {margin}.",
-                VIOLATES: f" The {what} violates {margin}.",
-                UNDECIDED: f" These rows do not show whether the {what} is within {margin}.",
-            }[own]
-        )
-        if others := [name.replace("_", " ") for name in settings.judged[1:]]:
-            words += f" Together with {', '.join(others)}: {verdict}."
-    return words if complete else f"So far, before all rows were read: {words}"
+    return f"{words})"
+
+
+def margin_words(judged: dict[str, Any]) -> str:
+    """Say in words what the verdict on a metric is."""
+    ratio = _is_ratio(judged)
+    margin = f"the margin of {_number(judged['margin'], ratio)}{'' if ratio else ' percentage points'}"
+    what = "ratio" if ratio else "difference"
+    if judged["reason"]:
+        return f"There is no definite verdict on {margin}. {judged['reason']}"
+    return {
+        WITHIN: f"The {what} is within {margin}.",
+        VIOLATES: f"The {what} violates {margin}.",
+        UNDECIDED: f"These rows do not show whether the {what} is within {margin}.",
+    }[judged["verdict"]]
 
 
 def _rates(one: dict[str, Any]) -> str:
     """Rates of the two groups with the largest gap, in words."""
-    criterion = get_metric(one["metric"]).criterion
-    what = next(rate.words for rate in (*criterion.rates, *criterion.ratio_rates) if rate.name == one["rate"])
+    metric = any_metric(one["metric"])
+    what = next(rate.words for rate in metric.rates if rate.name == one["rate"])
     rates = {
         row["group"]: "an unknown share" if row["rate"] is None else f"{row['rate']:.1%}".replace("%", " %")
         for row in one["by_group"]
         if row.get("column", one["column"]) == one["column"] and row.get("metric", one["rate"]) == one["rate"]
     }
     first, second = one["pair"]
-    return (
-        f"a {what} of {rates[first]} in group {first!r} and of {rates[second]} in group {second!r} of {one['column']!r}"
-    )
+    article = "an" if what[0] in "aeiou" else "a"
+    both = f"{rates[first]} in group {first!r} and of {rates[second]} in group {second!r}"
+    return f"{article} {what} of {both} of {one['column']!r}"
 
 
 def _least_gap(pair: dict[str, Any]) -> float:

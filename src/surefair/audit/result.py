@@ -18,18 +18,21 @@ from surefair.storage.atomic import written_whole
 from surefair.storage.regular import open_regular
 
 FORMAT = "surefair.Audit"
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True, repr=False)
 class Audit:
-    """How differently two models treat groups, with confidence intervals: one trained under a constraint, one without.
+    """How differently models treat groups, with confidence intervals.
 
-    All values are plain: text, numbers, Booleans, and lists and dicts of them. None depends on when or how fast the
-    audit ran.
+    The models are two that were trained for the audit, one of them under a constraint; or columns of decisions or
+    scores, which other models made. All values are plain: text, numbers, Booleans, and lists and dicts of them. None
+    depends on when or how fast the audit ran.
 
     Attributes
     ----------
+    kind : {"training", "decisions"}
+        Whether models were trained, or decisions or scores read.
     sentence : str
         The finding, for readers who are not statisticians.
     verdict : str or None
@@ -46,11 +49,11 @@ class Audit:
         How each column was used: its role, its number of features, rows without a value, rows with a value that does
         not occur in the warm-up rows, a note.
     groups : list of dict
-        Each group with its rows in training and in evaluation, and whether it is constrained.
+        Each group with its rows in training and in evaluation, whether it is constrained, and whether it is compared.
     models : list of dict
-        First "constrained", then "unconstrained": accuracy, intervals by metric and source, coefficients, verdicts by
-        metric, diagnostics.
-    price : dict
+        First "constrained", then "unconstrained", or one for each column of decisions or scores: accuracy, intervals by
+        metric and source, coefficients, verdicts by metric, diagnostics.
+    price : dict or None
         Accuracy that the constraint costs: that of the unconstrained model minus that of the constrained one.
     path : list of dict
         Unfairness and its interval during training.
@@ -64,6 +67,7 @@ class Audit:
         these two very models. Empty without a criterion.
     """
 
+    kind: str
     sentence: str
     verdict: str | None
     complete: bool
@@ -73,7 +77,7 @@ class Audit:
     columns: list[dict[str, Any]]
     groups: list[dict[str, Any]]
     models: list[dict[str, Any]]
-    price: dict[str, Any]
+    price: dict[str, Any] | None
     path: list[dict[str, Any]]
     assumptions: list[dict[str, Any]]
     versions: dict[str, str]
@@ -193,12 +197,13 @@ class Audit:
         found: dict[str, Any] = json.loads(files("surefair.audit").joinpath("schema.json").read_text(encoding="utf-8"))
         return found
 
-    def model(self, name: str = "constrained") -> AuditedModel:
+    def model(self, name: str | None = None) -> AuditedModel:
         """Return one of the models.
 
         Parameters
         ----------
-        name : {"constrained", "unconstrained"}
+        name : str, optional
+            "constrained", "unconstrained", or a column of decisions or scores; by default the first.
 
         Returns
         -------
@@ -206,17 +211,21 @@ class Audit:
             A dict, whose ``to_sklearn`` returns the model itself.
         """
         models = {model["name"]: model for model in self.models}
-        return AuditedModel(models[one_of(name, models, "model")], self)
+        return AuditedModel(self.models[0] if name is None else models[one_of(name, models, "model")], self)
 
-    def interval(self, metric: str | None = None, source: str = "total", model: str = "constrained") -> dict[str, Any]:
+    def interval(
+        self, metric: str | None = None, source: str | None = None, model: str | None = None
+    ) -> dict[str, Any]:
         """Return an interval for a model's unfairness.
 
         Parameters
         ----------
         metric : str, optional
             By default the first one with a verdict.
-        source : str
-        model : {"constrained", "unconstrained"}
+        source : str, optional
+            By default "total" for models that were trained, and "evaluation" for decisions and scores.
+        model : str, optional
+            As in ``model``.
 
         Returns
         -------
@@ -225,6 +234,7 @@ class Audit:
         """
         found = self.model(model)["intervals"]
         metric = one_of(metric or found[0]["metric"], dict.fromkeys(one["metric"] for one in found), "metric")
+        source = source or ("total" if self.kind == "training" else "evaluation")
         one_of(source, dict.fromkeys(one["source"] for one in found), "source")
         return dict(find_interval(self.model(model), metric, source))
 
@@ -280,9 +290,13 @@ class AuditedModel(dict[str, Any]):
         return to_sklearn(self._audit.settings, self._audit.columns, self)
 
 
-def find_interval(model: dict[str, Any], metric: str, source: str = "total") -> dict[str, Any]:
-    """Return an interval of a model in an audit; if there is none, one in which nothing is defined."""
+def find_interval(model: dict[str, Any], metric: str, source: str | None = None) -> dict[str, Any]:
+    """Return an interval of a model in an audit; if there is none, one in which nothing is defined.
+
+    Without a source, it is the one by which models are judged: total if they were trained, evaluation otherwise.
+    """
     nothing: dict[str, Any] = {"reason": "", "by_group": [], "rate": "", "n": 0}
     nothing |= dict.fromkeys(("estimate", "low", "high"))
-    found = (one for one in model["intervals"] if (one["metric"], one["source"]) == (metric, source))
-    return next(found, nothing)
+    found = {one["source"]: one for one in model["intervals"] if one["metric"] == metric}
+    wanted = (source,) if source else ("total", "evaluation")
+    return next((found[name] for name in wanted if name in found), nothing)

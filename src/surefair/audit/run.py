@@ -8,35 +8,26 @@ resumes, with bit-identical results.
 
 from __future__ import annotations
 
-import json
-import os
 import platform
-import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial, reduce
 from importlib.metadata import version
-from numbers import Integral
 from operator import add
-from pathlib import Path
-from types import NoneType
-from typing import Any, NoReturn, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from joblib import effective_n_jobs
 
-from surefair import engines
 from surefair.audit import checkpoint as checkpoints
 from surefair.audit import findings, shards
-from surefair.audit.checkpoint import Folder
 from surefair.audit.copies import copies_among
 from surefair.audit.evaluation import Evaluation, tally_decisions
 from surefair.audit.result import Audit
 from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
+from surefair.audit.stream import Run, Stream
 from surefair.classifier import draw_seed, problem_of
 from surefair.diagnostics import Diagnostic, dependent_rows
 from surefair.diagnostics.changing_gap import ChangingGap
@@ -44,196 +35,27 @@ from surefair.inference.asymptotic import ASYMPTOTIC
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.interval import plain
 from surefair.inference.sources import SOURCES, Tally
-from surefair.names import one_of
 from surefair.parallel.shards import merge_models, pack_models, receive
 from surefair.rows import Groups, Names, Rows
 from surefair.rows.sketch import hash_rows
-from surefair.storage.archive import Arrays, add_prefix, check_same, naming, select_prefix
-from surefair.storage.checks import value_of
-from surefair.storage.lock import locked
-from surefair.tables.bad_rows import BadRows
-from surefair.tables.intake import CHUNK, HINT, Intake, in_order, settled_tables
-from surefair.tables.source import DataSource, Sample
+from surefair.storage.archive import Arrays, add_prefix, select_prefix
+from surefair.tables.intake import CHUNK, HINT, Intake, settled_tables
+from surefair.tables.reading import in_order
+from surefair.tables.source import Sample
 from surefair.tables.split import HELD_OUT, hold_out, share_held_out, side_of
 from surefair.training.model import Model
 
-VALUES = 30  # values of a column to split by that must be held out
+CLUSTERS = 30  # that must be held out
 LEAST = 50  # rows to train on
 MOST_CROSSED = 10_000  # rows that serve for training and for evaluation, by cross-fitting
 FIRST_LOOK = 500  # training rows before the first look along the stream
 APART = 1.4  # factor between two looks
 PATH_SOURCES = ("total", "training")  # looked at along the stream
 MODELS = ("constrained", "unconstrained")
-SHARD_ROWS = 1_000_000  # rows of a shard on a cluster, at least, by default
-MOST_SHARDS = 64  # shards on a cluster by default
-SECONDS = 60.0  # between two checkpoints by default
 
 
-def audit(
-    data: Any,
-    *,
-    label: str,
-    sensitive: str | Sequence[str],
-    criterion: str | None = "demographic_parity",
-    metrics: str | Sequence[str] = (),
-    margin: float | None = None,
-    positive: str | None = None,
-    features: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
-    weights: str | None = None,
-    split_by: str | None = None,
-    include_sensitive: bool = False,
-    allow_leakage: bool = False,
-    keep_order: bool = False,
-    names: Sequence[str] | None = None,
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
-    max_bad_rows: int = 100,
-    confidence_level: float = 0.95,
-    loss: str = "log_loss",
-    surrogate: str = "decisions",
-    tolerance: float = 0.0,
-    penalty: float | None = None,
-    alpha: float = 1e-4,
-    n_replicates: int = 200,
-    random_state: int = 0,
-    shard_rows: int | None = None,
-    title: str | None = None,
-    purpose: str | None = None,
-    author: str | None = None,
-    date: str | None = None,
-    checkpoint: Folder | None = None,
-    n_jobs: int | None = None,
-    engine: str = "local",
-    address: str | None = None,
-) -> Audit:
-    """Train a model with a constraint and one without on a file, and measure how differently they treat groups.
-
-    Parameters
-    ----------
-    data : path, "-", file object or data frame
-        CSV (also compressed), Parquet or Arrow file, or a folder of such files; "-" is standard input.
-    label : str
-        Column of the label, with two values.
-    sensitive : str or sequence of str
-        Columns of the groups.
-    criterion : str or None
-        Criterion that constrains the first model.
-    metrics : str or sequence of str
-        Metrics that get a verdict; by default the criterion. All criteria are measured.
-    margin : float, optional
-        Largest acceptable gap; for ratios, the smallest acceptable ratio.
-    positive : str, optional
-        The positive label; by default the second in sorted order.
-    features, drop : sequence of str, optional
-        Columns to learn from (by default all without another role), and columns not to learn from.
-    weights : str, optional
-        Column of sample weights.
-    split_by : str, optional
-        Column whose equal values stay together, in training or in evaluation.
-    include_sensitive : bool
-        Whether models also learn from the sensitive columns.
-    allow_leakage : bool
-        Whether models may learn from a column that all but equals the label; otherwise it stops the audit.
-    keep_order : bool
-        Whether training takes rows in the order of the data.
-    names : sequence of str, optional
-        Column names of a CSV file without a header.
-    delimiter, encoding : str
-        Delimiter and encoding of a CSV file.
-    max_bad_rows : int
-        Rows that cannot be used; more of them stop the audit.
-    confidence_level, loss, surrogate, tolerance, penalty, alpha, n_replicates, random_state
-        As in ``FairClassifier``.
-    shard_rows : int, optional
-        Smallest number of rows in a shard, to read a folder of Parquet files in shards; by default the folder is read
-        as one stream.
-    title, purpose, author, date : str, optional
-        What heads the report. The date is a day such as "2026-03-31"; it is never taken from the clock, so that the
-        same data give the same bytes.
-    checkpoint : path, optional
-        Folder to save the state in, once a minute; ``resume`` continues from there.
-    n_jobs : int, optional
-        Threads; for shards, workers on this machine.
-    engine : {"local", "dask", "ray", "spark"}
-        Where shards of a folder of Parquet files are read: in processes of this machine, or on a cluster that sees the
-        same files. The result is the same.
-    address : str, optional
-        Address of the cluster; by default the one that this process is connected to, or else a new one on this machine.
-
-    Returns
-    -------
-    Audit
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import surefair as sf
-    >>> data = sf.datasets.SyntheticDI(seed=0).sample(5_000)
-    >>> table = pd.DataFrame(data.X, columns=["x1", "x2"]).assign(label=data.y, group=data.sensitive)
-    >>> found = sf.audit(table, label="label", sensitive="group", margin=0.2)
-    >>> found.verdict
-    'within margin'
-    """
-    asked = AuditSettings(**dict[str, Any](
-        label=label, sensitive=sensitive, criterion=criterion, metrics=metrics, margin=margin, positive=positive,
-        features=features, drop=drop, weights=weights, split_by=split_by, include_sensitive=include_sensitive,
-        allow_leakage=allow_leakage, keep_order=keep_order, names=names, delimiter=delimiter, encoding=encoding,
-        max_bad_rows=max_bad_rows,
-        confidence_level=confidence_level, loss=loss, surrogate=surrogate, tolerance=tolerance, penalty=penalty,
-        alpha=alpha, n_replicates=n_replicates, random_state=random_state, shard_rows=shard_rows,
-        title=title, purpose=purpose, author=author, date=date,
-    ))  # fmt: skip
-    check_engine(asked, engine, address, checkpoint)
-    _check_jobs(n_jobs)
-    running = Running.begin(data, asked, checkpoint, in_shards=engine != "local")
-    if running.settings.shard_rows is None:
-        return running.run(checkpoint=checkpoint, n_jobs=n_jobs)
-    return running.run_in_shards(engine, address, n_jobs=n_jobs)
-
-
-def check_engine(settings: AuditSettings, engine: str, address: str | None, checkpoint: Folder | None) -> None:
-    """Refuse combinations that do not work."""
-    one_of(engine, engines.ENGINES, "engine")
-    if engine == "local" and address is not None:
-        raise ValueError(f"The engine 'local' is this machine and has no address; received {address!r}. Leave it out.")
-    if (engine != "local" or settings.shard_rows is not None) and checkpoint is not None:
-        raise ValueError(
-            "An audit in shards writes no checkpoints, because an engine repeats lost shards. Leave out checkpoint "
-            "(--checkpoint), or read the data as one stream: use the engine 'local' without shard_rows (--shard-rows)."
-        )
-
-
-def _check_jobs(n_jobs: int | None) -> None:
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise ValueError(f"n_jobs must be None or a whole number, or -1 for all cores, and not 0; received {n_jobs!r}.")
-
-
-def resume(checkpoint: Folder, data: Any = None, *, n_jobs: int | None = None) -> Audit:
-    """Resume an audit from its newest checkpoint.
-
-    Parameters
-    ----------
-    checkpoint : path
-        Folder in which ``audit`` saved its state.
-    data : path, "-", file object or data frame, optional
-        The same data again; by default the file that the audit began with.
-    n_jobs : int, optional
-
-    Returns
-    -------
-    Audit
-        The same as if the audit had never been stopped.
-    """
-    _check_jobs(n_jobs)
-    running = Running.restore(checkpoint, data)
-    for note in running.notes:
-        warnings.warn(note, stacklevel=2)
-    return running.run(checkpoint=checkpoint, n_jobs=n_jobs)
-
-
-class Running:
-    """An audit under way: what it knows between two chunks.
+class Running(Stream):
+    """A training audit under way: what it knows between two chunks.
 
     Attributes
     ----------
@@ -248,175 +70,36 @@ class Running:
         Chunks or shards read, and rows trained on.
     """
 
-    PLAIN = (
-        "files",
-        "so_far",
-        "chunks",
-        "trained",
-        "path",
-        "complete",
-        "crossed",
-        "below",
-    )  # written to JSON as they are
+    KIND = "training"
+    PLAIN = (*Stream.PLAIN, "trained", "path", "crossed", "below")
+
+    settings: AuditSettings
 
     def __init__(self, data: Any, settings: AuditSettings, place: str | None, in_shards: bool = False) -> None:
-        bad = BadRows(settings.max_bad_rows)
-        self.source: DataSource = settings.open(data, bad)
-        if in_shards and settings.shard_rows is None:
-            rows = -(-(self.source.n_rows or 0) // MOST_SHARDS)
-            settings = replace(settings, shard_rows=max(SHARD_ROWS, rows))
-        self.settings = settings
-        self.place = place  # where the data are found again
-        self.read = settings.to_read(self.source.schema)
-        self.files = [] if settings.shard_rows else self._describe_files()
-        self.so_far: list[dict[str, Any]] = []  # what was read of a stream up to the last chunk, with its checksum
-        self.intake = Intake(settings, bad, self.source.place)
+        super().__init__(data, settings, place, in_shards)
+        self.intake = Intake(self.settings, self.bad, self.source.place)
         self.models: dict[str, Model] = {}
         self.held: Rows | None = None
         self.below = HELD_OUT  # rows with a smaller side are held out
-        self.chunks = 0
-        self.shards = 0
         self.trained = 0
         self.path: list[dict[str, Any]] = []
-        self.complete = False
         self.crossed = False  # whether every held-out row was trained on as well, for cross-fitting
-        self.notes: list[str] = []  # about damaged checkpoints
-        self.n_jobs = 1
         self.evaluation: Evaluation | None = None
 
-    # -- Beginning, stopping, resuming --------------------------------------------------------------------------------
+    @property
+    def n_read(self) -> int:
+        """Rows read."""
+        return self.intake.read
+
+    def _tables(self) -> Iterator[tuple[pa.Table, bool]]:
+        return settled_tables(self.source, self.intake, self.read, CHUNK)
 
     @classmethod
-    def begin(
-        cls, data: Any, settings: AuditSettings, checkpoint: Folder | None = None, *, in_shards: bool = False
-    ) -> Self:
-        """Open the data, to be read as one stream or in shards."""
-        if checkpoint is not None and checkpoints.kept(checkpoint):
-            raise ValueError(
-                f"{os.fspath(checkpoint)!r} holds the checkpoint of an audit. Continue it with sf.resume "
-                "(on the command line: surefair resume), or name another folder."
-            )
-        place = str(data) if isinstance(data, str | os.PathLike) else None
-        if place and checkpoint is not None and Path(place).is_dir() and _inside(checkpoint, place):
-            raise ValueError(
-                f"The folder of checkpoints {os.fspath(checkpoint)!r} is inside the data folder {place!r}, whose files "
-                "are all read. Name a folder elsewhere."
-            )
-        return cls(data, settings, place if place in (None, "-") else os.path.realpath(place), in_shards)
+    def _settings_of(cls, found: dict[str, Any]) -> AuditSettings:
+        return AuditSettings(**found)
 
-    @classmethod
-    def restore(cls, checkpoint: Folder, data: Any = None) -> Self:
-        """Open the data again, with the state of the newest checkpoint that is not damaged."""
-        path, meta, arrays, notes = checkpoints.read_newest(checkpoint)
-        with naming(path):
-            place = value_of(meta, "place", (str, NoneType))
-            settings = AuditSettings(**value_of(meta, "settings", dict))
-            checkpoints.check_plain(meta)
-        if data is None and place is None:
-            raise ValueError("This was an audit of a data frame or a file object. Pass the same data again.")
-        running = cls(place if data is None else data, settings, place)
-        if place == "-" and not running._is_stream:
-            raise ValueError(
-                "This was an audit of standard input. Pass the same bytes to standard input again, and leave out data "
-                "(--data) or make it '-'."
-            )
-        if _contents(running.files) != _contents(meta["files"]):  # for a stream, of its first bytes
-            raise ValueError(
-                f"The data are not those of the checkpoint: {_listed(meta['files'])} then, {_listed(running.files)} "
-                "now. Continue with the same data, or start a new audit."
-            )
-        with naming(path):
-            running._unpack(meta, arrays)
-            check_same((meta, arrays), running._pack())
-        running.notes = notes
-        return running
-
-    def run(
-        self,
-        *,
-        checkpoint: Folder | None = None,
-        seconds: float = SECONDS,
-        every: int | None = None,
-        n_jobs: int | None = None,
-        progress: Callable[[int], None] = lambda rows: None,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> Audit:
-        """Read to the end, or until asked to stop.
-
-        Parameters
-        ----------
-        checkpoint : path, optional
-            Folder for checkpoints.
-        seconds, every : float, int
-            A checkpoint is written after so many seconds, or after so many rows.
-        n_jobs : int, optional
-        progress : callable
-            Called with the number of rows read, after each chunk.
-        stop : callable
-            Called after each chunk; returns whether to stop.
-        """
-        if checkpoint is None:
-            return self._run(None, seconds, every, n_jobs, progress, stop)
-        checkpoints.prepare(checkpoint)
-        with locked(checkpoint):
-            return self._run(checkpoint, seconds, every, n_jobs, progress, stop)
-
-    def _run(
-        self,
-        checkpoint: Folder | None,
-        seconds: float,
-        every: int | None,
-        n_jobs: int | None,
-        progress: Callable[[int], None],
-        stop: Callable[[], bool],
-    ) -> Audit:
-        """Read to the end, or until asked to stop, as the only one who writes to the folder of checkpoints."""
-        if checkpoint is not None:
-            checkpoints.clean(checkpoint)
-        self.n_jobs = effective_n_jobs(n_jobs)
-        last = time.monotonic()
-        saved = self.intake.read
-        stopped = False
-        number = -1
-        for number, (table, is_last) in enumerate(settled_tables(self.source, self.intake, self.read, CHUNK)):
-            if number < self.chunks:
-                self._check_columns()
-                if self._is_stream and number + 1 == self.chunks and self._describe_files() != self.so_far:
-                    self._refuse_stream()
-                continue
-            if stopped:  # and there is more to read
-                break
-            self._take(table, is_last)
-            self.so_far = self._describe_files() if self._is_stream else []
-            progress(self.intake.read)
-            stopped = stop()
-            due = time.monotonic() - last > seconds if every is None else self.intake.read - saved >= every
-            if checkpoint is not None and due:
-                self.source.check_unchanged()
-                self._save(checkpoint)
-                last = time.monotonic()
-                saved = self.intake.read
-        else:
-            if number + 1 < self.chunks:
-                self._refuse_stream()
-            self.complete = True
-        self._check_unchanged()
-        if checkpoint is not None and self.chunks:
-            self._save(checkpoint)
-        return self._result()
-
-    def _describe_files(self) -> list[dict[str, Any]]:
-        """Name, size and checksum of each file; of a stream, what was read of it so far."""
-        return [file._asdict() for file in self.source.files()]
-
-    def _check_unchanged(self) -> None:
-        """Refuse data that have changed since they were opened: their size, time or checksum."""
-        self.source.check_unchanged()
-        if not self._is_stream and _contents(now := self._describe_files()) != _contents(self.files):
-            raise ValueError(
-                f"The data were changed while they were read: {_listed(self.files)} at the start, {_listed(now)} at "
-                "the end. Start again, and leave the data as they are."
-            )
+    def _check_meta(self, meta: dict[str, Any]) -> None:
+        checkpoints.check_training(meta)
 
     def _check_columns(self) -> None:
         """Refuse a checkpoint with other features or labels than the data have."""
@@ -425,57 +108,25 @@ class Running:
         if model.features != self.intake.encoder.names or model.labels.values.tolist() != [*self.intake.labels]:
             raise ValueError("The checkpoint has other features or labels than the data. Start a new audit.")
 
-    def _refuse_stream(self) -> NoReturn:
-        """Refuse a stream whose bytes differ from those that were read up to the checkpoint, or that ends before."""
-        raise ValueError(
-            f"The data are not those of the checkpoint: {_listed(self.so_far)} were read up to it then, and "
-            f"{_listed(self._describe_files())} now. Continue with the same data, or start a new audit."
-        )
+    def _take_shards(self, tasks: list[Shard], run: Run, progress: Callable[[int], None]) -> None:
+        """Let workers train on the shards, and then count the decisions of the merged models."""
+        plan = self._plan()
+        merged: Mapping[str, Model] | None = None
+        for sent in run(partial(shards.train, plan), tasks):
+            models, counts = receive(sent, plan.models)
+            merged = merge_models(merged, models)
+            self.intake.add(counts["counted"])
+            self.trained += counts["n_rows"]
+            self.shards += 1
+            progress(self.intake.read)
+        assert merged is not None
+        self.models = dict(merged)
+        plan = replace(plan, models=pack_models(self.models))
+        self.evaluation = reduce(add, map(shards.read_evaluation, run(partial(shards.evaluate, plan), tasks)))
 
-    def run_in_shards(
-        self,
-        engine: str = "local",
-        address: str | None = None,
-        *,
-        n_jobs: int | None = None,
-        progress: Callable[[int], None] = lambda rows: None,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> Audit:
-        """Read shards on many workers, to the end.
-
-        Parameters
-        ----------
-        engine, address, n_jobs
-            As in ``audit``.
-        progress : callable
-            Called with the number of rows read so far, after each shard.
-        stop : callable
-            Called after each shard, in both passes; returns whether to give up.
-        """
-        tasks = self._tasks()
-        with engines.connected(engine, address, n_jobs) as run:
-            plan = self._plan()
-            merged: Mapping[str, Model] | None = None
-            for sent in _until(stop, run(partial(shards.train, plan), tasks)):
-                models, counts = receive(sent, plan.models)
-                merged = merge_models(merged, models)
-                self.intake.add(counts["counted"])
-                self.trained += counts["n_rows"]
-                self.shards += 1
-                progress(self.intake.read)
-            assert merged is not None
-            self.models = dict(merged)
-            plan = replace(plan, models=pack_models(self.models))
-            parts = _until(stop, run(partial(shards.evaluate, plan), tasks))
-            evaluation = reduce(add, map(shards.read_evaluation, parts))
-            self.files = [json.loads(file) for file in run(shards.digest, self.source.paths)]
-            self.source.check_unchanged()
-            self.complete = True
-            return self._conclude(evaluation, dependent=self.settings.split_by is not None)
-
-    def _tasks(self) -> list[Shard]:
-        size = self.settings.shard_rows or SHARD_ROWS
-        return [Shard(number, pieces) for number, pieces in enumerate(self.source.shards(size))]
+    def _sharded_result(self) -> Audit:
+        assert self.evaluation is not None
+        return self._conclude(self.evaluation, dependent=self.settings.clusters is not None)
 
     def _plan(self) -> Plan:
         """Settle columns on rows of many shards, all else on the first rows; workers count these with the others."""
@@ -497,16 +148,12 @@ class Running:
         known = np.unique(side[chosen])
         return Plan(self.settings, self.intake, self.read, CHUNK, held_out, table.num_rows, known, packed)
 
-    def _save(self, folder: Folder) -> None:
-        checkpoints.write(folder, self.chunks, self.intake.read, *self._pack())
-
     def _pack(self) -> tuple[dict[str, Any], Arrays]:
         """Take the state apart into JSON and arrays."""
         assert self.held is not None
-        meta: dict[str, Any] = {name: getattr(self, name) for name in self.PLAIN}
-        meta |= {"settings": asdict(self.settings), "place": self.place, "models": {}}
-        meta |= {"counted": self.intake.pack(), "groups": self.held.groups.to_json()}
-        arrays: Arrays = add_prefix("held", self.held.pack())
+        meta, arrays = super()._pack()
+        meta |= {"models": {}, "counted": self.intake.pack(), "groups": self.held.groups.to_json()}
+        arrays |= add_prefix("held", self.held.pack())
         for name, model in self.models.items():
             meta["models"][name], parts = model.pack()
             arrays |= add_prefix(name, parts)
@@ -514,8 +161,7 @@ class Running:
 
     def _unpack(self, meta: dict[str, Any], arrays: Arrays) -> None:
         """Rebuild the state; features are settled again when the first chunk is read."""
-        for name in self.PLAIN:
-            setattr(self, name, meta[name])
+        super()._unpack(meta, arrays)
         self.intake.add(meta["counted"])
         self.models = {name: Model.unpack(meta["models"][name], select_prefix(name, arrays)) for name in MODELS}
         model, other = self.models.values()
@@ -537,7 +183,7 @@ class Running:
         settings = self.settings
         rows = self.intake.rows(table).trimmed()
         few = self.chunks == 0 and is_last
-        self.crossed = few and rows.n <= MOST_CROSSED and settings.split_by is None
+        self.crossed = few and rows.n <= MOST_CROSSED and settings.clusters is None
         if self.crossed:
             self.held = rows
         else:
@@ -571,7 +217,7 @@ class Running:
         self.trained += warmup.n
 
     def _check_first(self, rows: Rows) -> None:
-        """Refuse first rows that show too few groups, labels or rows, or hold out too few values to split by."""
+        """Refuse first rows that show too few groups, labels or rows, or hold out too few clusters."""
         settings = self.settings
         held = self.held
         assert held is not None
@@ -592,15 +238,15 @@ class Running:
                 f"{self.intake.read} read. Training needs {LEAST} or more, with both labels."
             )
         n = len(np.unique(side_of(held, settings.random_state)))
-        if settings.split_by is not None and settings.shard_rows is None and n < VALUES:
+        if settings.clusters is not None and settings.shard_rows is None and n < CLUSTERS:
             raise ValueError(
-                f"Too few values of {settings.split_by!r} are held out: {n}, and {VALUES} are needed. Split by a "
-                "column with more values, or by none."
+                f"Too few clusters are held out: {n} values of {settings.clusters!r}, and {CLUSTERS} are needed. Name "
+                "a cluster column with more values, or none."
             )
 
     def _few_values(self) -> str:
-        column = self.settings.split_by
-        return "" if column is None else f", or too few values of {column!r} to split by"
+        column = self.settings.clusters
+        return "" if column is None else f", or too few values of the cluster column {column!r}"
 
     def _learn(self, rows: Rows) -> None:
         """Train both models, with looks on the way."""
@@ -656,7 +302,7 @@ class Running:
         evaluation = Evaluation.of(self.models, held, self._count(tuple(SOURCES)))._replace(copies=copies)
         self.evaluation = evaluation
         units = len(np.unique(side_of(held, self.settings.random_state)))
-        return self._conclude(evaluation, dependent=self.settings.split_by is not None and units < held.n)
+        return self._conclude(evaluation, dependent=self.settings.clusters is not None and units < held.n)
 
     def evaluated(self, name: str) -> tuple[Model, ...]:
         """The models whose decisions were counted under this name: one, or one for each fold of cross-fitting."""
@@ -669,8 +315,8 @@ class Running:
         settings = self.settings
         if settings.shard_rows is None and (not self.path or self.path[-1]["rows"] != self.trained):
             self._note(evaluation.tallies.values())
-        common = dependent_rows.check(dependent, settings.split_by) + self.intake.late_columns()
-        if settings.split_by is None:  # otherwise a value that repeats says it better
+        common = dependent_rows.check(dependent, settings.clusters) + self.intake.late_columns()
+        if settings.clusters is None:  # otherwise a value that repeats says it better
             found_copies = dependent_rows.check_copies(*evaluation.copies)
             common += found_copies or self._check_multiples()
         found = [findings.find(name, model, evaluation, common, settings) for name, model in self.models.items()]
@@ -679,19 +325,24 @@ class Running:
         diagnostics += [d for model in self.models.values() for d in model.diagnostics]
         about_rows = [*common, *(d for d in diagnostics if isinstance(d, ChangingGap))]
         verdict = None
-        if settings.margin is not None:
+        if settings.margins:
             verdict = findings.overall(one["verdict"] for one in models[0]["verdicts"])
         groups = self._describe_groups(evaluation)
-        rows = {"read": self.intake.read + self.intake.bad.total - self.intake.own_bad, "training": self.trained}
-        files = [file._asdict() for file in self.source.files()] if self._is_stream else self.files
-        data = {"name": self.source.name, "kind": self.source.kind, "files": files}
+        rows = {"read": self.intake.n_rows, "training": self.trained}
         return Audit(
+            kind=self.KIND,
             sentence=findings.sentence(settings, models, self.intake.labels[1], verdict, self.complete),
             verdict=verdict,
             complete=self.complete,
             settings=settings.to_dict() | {"labels": [*self.intake.labels]},
-            data=data | ({"shards": self.shards} if self.shards else {}),
-            rows=rows | {"evaluation": evaluation.n, "bad": self.intake.bad.to_dict(), "folds": evaluation.folds},
+            data=self._describe_data(),
+            rows=rows
+            | {
+                "evaluation": evaluation.n,
+                "bad": self.intake.bad.to_dict(),
+                "folds": evaluation.folds,
+                "labelled": evaluation.n,
+            },
             columns=self._describe_columns(),
             groups=groups,
             models=models,
@@ -712,10 +363,6 @@ class Running:
         if not self.crossed:
             seen = seen.after(hash_rows(self.held.X, self.held.y))
         return dependent_rows.check_multiples(seen.times, len(seen.counts))
-
-    @property
-    def _is_stream(self) -> bool:
-        return self.source.kind == "csv" and self.source.n_bytes is None
 
     def _describe_columns(self) -> list[dict[str, Any]]:
         """How each column was used."""
@@ -750,30 +397,9 @@ class Running:
         for key in keys:
             counts = known.get(key, none)
             rows = {"training": counts["n"], "evaluation": seen.get(key, 0), "constrained": counts["constrained"]}
-            found.append({"column": key[0], "group": key[1]} | rows | {"base_rate": base.get(key)})
+            more = {"base_rate": base.get(key), "compared": True, "note": ""}
+            found.append({"column": key[0], "group": key[1]} | rows | more)
         return found
-
-
-def _inside(folder: Folder, data: str) -> bool:
-    return Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(data))
-
-
-def _contents(files: list[dict[str, Any]]) -> list[tuple[int, str]]:
-    """Size and checksum of files, whose names may have changed."""
-    return [(file["size"], file["sha256"]) for file in files]
-
-
-def _listed(files: list[dict[str, Any]]) -> str:
-    shown = [f"{file['name']!r} of {file['size']:,} bytes, SHA-256 {file['sha256'][:12]}…" for file in files[:3]]
-    return ", ".join(shown) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-
-
-def _until(stop: Callable[[], bool], results: Iterable[bytes]) -> Iterator[bytes]:
-    """Pass results on, until asked to give up."""
-    for result in results:
-        yield result
-        if stop():
-            raise KeyboardInterrupt
 
 
 def _next_look(trained: int) -> int:

@@ -40,6 +40,8 @@ def column_options(required: bool = True) -> Callable[[Callable[..., Any]], Call
             columns = {name: options.pop(name) for name in NAMES}
             for name in ("sensitive", "drop"):
                 columns[name] = split_names(columns[name])
+            positive = columns["positive"]  # one text, which may have commas, or several
+            columns["positive"] = None if not positive else positive[0] if len(positive) == 1 else positive
             for name in ("features", "names"):
                 columns[name] = split_names(columns[name]) or None
             return command(columns=columns, **options)
@@ -57,7 +59,10 @@ def _options(required: bool) -> list[Callable[..., Any]]:
         click.option(
             "--sensitive", required=required, multiple=True, help="Columns of the groups: a,b or repeat the option."
         ),
-        click.option("--positive", help="Positive label.  [default: the second in sorted order]"),
+        click.option(
+            "--positive", multiple=True,
+            help="Positive label or decision; repeat it if their words differ.  [default: the second in sorted order]",
+        ),
         click.option("--features", multiple=True, help="Columns to learn from: a,b,c.  [default: all others]"),
         click.option("--drop", multiple=True, help="Columns not to learn from: a,b,c."),
         click.option("--weights", help="Column of sample weights."),

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from surefair.cli._columns import unused_rows
-from surefair.cli._terminal import plain_text, visible
+from surefair.cli._tables import show
+from surefair.cli._terminal import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from surefair.audit.result import Audit
-    from surefair.audit.run import Running
+    from surefair.audit.stream import Stream
 
 EXIT_CODES = {None: 0, "within margin": 0, "violates margin": 3, "not enough evidence": 4}
 STOPPED = 130  # the exit code of programs that Ctrl-C ends
@@ -110,7 +110,7 @@ def prepare_folder(out: Path, *names: str) -> None:
     try_to_write(out)
 
 
-def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint: Path | None = None) -> None:
+def conclude(running: Stream, work: Work, run: Callable[..., Audit], checkpoint: Path | None = None) -> None:
     """Run to the end or to Ctrl-C, show and write the findings, and exit with the code of the verdict."""
     from rich.console import Console
 
@@ -138,7 +138,7 @@ def conclude(running: Running, work: Work, run: Callable[..., Audit], checkpoint
                 if checkpoint
                 else "without --checkpoint it cannot be resumed"
             )
-            words = f"Stopped after {running.intake.read:,} rows; {how}"
+            words = f"Stopped after {running.n_read:,} rows; {how}"
             console.print(visible(words), highlight=False, soft_wrap=True, markup=False)
     if not found.complete:
         sys.exit(STOPPED)
@@ -166,7 +166,7 @@ def interruptible(console: Console, words: str) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def shown(running: Running, console: Console, wanted: bool) -> Iterator[Callable[[int], None]]:
+def shown(running: Stream, console: Console, wanted: bool) -> Iterator[Callable[[int], None]]:
     """Progress bar with rows per second and time left, where there is a terminal."""
     from surefair.progress import rows_bar
 
@@ -179,82 +179,3 @@ def shown(running: Running, console: Console, wanted: bool) -> Iterator[Callable
             bar.update(task, completed=rows, total=total)
 
         yield advance
-
-
-def show(found: Audit, console: Console, verbose: bool = False, quiet: bool = False) -> None:
-    """Show the findings as tables and sentences; if quiet, only the verdict, if there is one."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    if quiet:
-        if found.verdict is not None:
-            console.print(found.verdict, highlight=False, markup=False)
-        return
-    level = f"{100.0 * found.settings['confidence_level']:g} %"
-    console.print(visible(found.sentence), highlight=False, markup=False)
-    models = found.models if found.settings["criterion"] else found.models[:1]
-    rows = "rows, by cross-fitting" if found.rows["folds"] else "held-out rows"
-    table = Table(title=f"Unfairness on {found.rows['evaluation']:,} {rows}: {level} intervals, source total")
-    table.add_column("metric", overflow="fold")
-    for model in models:
-        table.add_column(model["name"] if found.settings["criterion"] else "model", justify="right", no_wrap=True)
-    for metric in dict.fromkeys(one["metric"] for one in found.models[0]["intervals"]):
-        limits = (found.interval(metric, "total", model["name"]) for model in models)
-        table.add_row(metric.replace("_", " "), *map(_limits, limits))
-    table.add_section()
-    table.add_row("accuracy", *(_limits(model["accuracy"]) for model in models))
-    console.print(table)
-    rows = ", ".join(f"{found.rows[name]:,} {name}" for name in ("training", "evaluation"))
-    shards = f" in {found.data['shards']:,} shards" if "shards" in found.data else ""
-    folds = f" (the same rows, in {found.rows['folds']} folds)" if found.rows["folds"] else ""
-    console.print(f"Rows: {found.rows['read']:,} read{shards}; {rows}{folds}.", highlight=False)
-    several = len(found.settings["sensitive"]) > 1
-    rates = (
-        f"{one['column'] + ' ' if several else ''}{one['group']} {one['base_rate']:.1%}"
-        for one in found.groups
-        if one["base_rate"] is not None
-    )
-    label = f"{found.settings['label']} = {found.settings['labels'][1]}"
-    console.print(
-        visible(f"Positive labels of evaluation rows ({label}): {', '.join(rates)}."), highlight=False, markup=False
-    )
-    learnt = [one for one in found.columns if one["features"]]
-    left = ", ".join(f"{one['name']} ({one['note']})" for one in found.columns if one["role"] == "left out")
-    words = f"Features: {sum(one['features'] for one in learnt)}, from {', '.join(one['name'] for one in learnt)}."
-    console.print(visible(f"{words}{f' Left out: {left}.' if left else ''}"), highlight=False, markup=False)
-    for one in learnt:
-        if one["note"]:
-            console.print(visible(f"Column {one['name']}: {one['note']}."), highlight=False, markup=False)
-    for words in unused_rows(found.rows["bad"]):
-        console.print(visible(words), highlight=False, markup=False)
-    doubts = [one for one in found.assumptions if not one["held"]]
-    for one in doubts:
-        console.print(f"[yellow]Assumption not met:[/yellow] {escape(one['assumes'])}", highlight=False)
-        for found_here in one["diagnostics"] if verbose else one["diagnostics"][:1]:
-            words = f"{found_here['message']} {found_here['command_line_advice'] or found_here['advice']}"
-            console.print(visible(f"  {words}"), highlight=False, markup=False)
-    if verbose:
-        _show_more(found, console)
-    if found.verdict is not None:
-        console.print(f"[bold]{escape(found.verdict)}[/bold]", highlight=False)
-
-
-def _show_more(found: Audit, console: Console) -> None:
-    """Show groups and columns as tables."""
-    from rich.table import Table
-
-    for title, rows in (("Groups", found.groups), ("Columns", found.columns)):
-        table = Table(title=title)
-        headings = [name for name in rows[0] if name != "encoding"]  # which is for programs
-        for heading in headings:
-            table.add_column(heading.replace("_", " "), overflow="fold")
-        for row in rows:
-            cells = (row[name] for name in headings)
-            table.add_row(*(f"{value:,}" if type(value) is int else plain_text(value) for value in cells))
-        console.print(table)
-
-
-def _limits(one: dict[str, Any]) -> str:
-    """Write an estimate with its interval."""
-    numbers = ("undefined" if one[name] is None else f"{one[name]:.3f}" for name in ("estimate", "low", "high"))
-    return "{} ({} to {})".format(*numbers)

@@ -10,6 +10,7 @@ import click
 
 from surefair.cli._about import about_options
 from surefair.cli._columns import column_options, split_names
+from surefair.cli._decisions import decision_options, judging_options
 from surefair.cli._training import training_options
 from surefair.cli._work import Work, conclude, one_line_errors, prepare_folder, work_options
 from surefair.names import file_names
@@ -23,14 +24,11 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
     "error; 2 wrong usage; 130 stopped by Ctrl-C, with a report of the rows so far (without one in shards).",
 )
 @click.argument("data")
-@column_options()
+@decision_options
+@column_options(required=False)
 @training_options
-@click.option(
-    "--metric", "metrics", multiple=True,
-    help="Metrics that get a verdict: a criterion, or one with _ratio.  [default: the criterion]",
-)  # fmt: skip
-@click.option("--margin", type=float, help="Largest acceptable gap; for a ratio, the smallest acceptable one.")
-@click.option("--split-by", help="Column whose equal values stay together, in training or in evaluation.")
+@judging_options
+@click.option("--clusters", help="Column of what rows belong to, for example a person with several rows.")
 @click.option("--include-sensitive", is_flag=True, help="Learn from the sensitive columns too.")
 @click.option("--keep-order", is_flag=True, help="Train on rows in the order of the data.")
 @click.option("--checkpoint", type=FOLDER, help="Folder to save the state in; see surefair resume.")
@@ -45,10 +43,13 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 )  # fmt: skip
 @about_options
 @work_options
+@click.pass_context
 def command(
+    context: click.Context,
+    /,
     data: str,
     columns: dict[str, Any],
-    metrics: tuple[str, ...],
+    policy: Path | None,
     checkpoint: Path | None,
     engine: str,
     address: str | None,
@@ -57,20 +58,29 @@ def command(
 ) -> None:
     """Measure how differently a model treats groups, with confidence intervals.
 
-    DATA is a CSV (also compressed), Parquet or Arrow file, a folder of such files, or - for standard input. Two models
-    are trained in one pass, one with the criterion and one without, and measured on held-out rows. The findings are
-    shown as a table here, and written to audit.json and report.html in the folder OUT.
+    DATA is a CSV (also compressed), Parquet or Arrow file, a folder of such files, or - for standard input. With
+    --decision or --score, the decisions or scores of a model that exists already are audited, in one pass. Without
+    them, two models are trained on the data, one with the criterion and one without, and measured on held-out rows. The
+    findings are shown as a table here, and written to audit.json and report.html in the folder OUT.
     """
-    from surefair.audit.run import Running, check_engine
-    from surefair.audit.settings import AuditSettings
+    from surefair.audit.api import begin, check_engine, settings_of
+    from surefair.audit.policy import read_policy
 
+    for name in ("decision", "reference"):
+        settings[name] = split_names(settings[name])
+    if context.get_parameter_source("n_replicates") is click.core.ParameterSource.DEFAULT:
+        del settings["n_replicates"]  # decisions have another default
+    if policy is None and not columns["sensitive"]:
+        raise click.UsageError("Missing option '--sensitive'.")
+    if policy is None and not (columns["label"] or settings["decision"] or settings["score"]):
+        raise click.UsageError("Missing option '--decision' or '--score', or '--label' to train models.")
     with one_line_errors():
-        asked = AuditSettings(metrics=split_names(metrics), **columns, **settings)
+        asked = settings_of(columns | settings, None if policy is None else read_policy(policy))
         try:
             check_engine(asked, engine, address, checkpoint)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
-        running = Running.begin(data, asked, checkpoint, in_shards=engine != "local")
+        running = begin(data, asked, checkpoint, in_shards=engine != "local")
         prepare_folder(work.out, "audit.json", "report.html")
         if running.settings.shard_rows is None:
             conclude(running, work, partial(running.run, **work.checkpoints(checkpoint)), checkpoint)

@@ -17,10 +17,10 @@ from surefair.cli._work import Work, conclude, one_line_errors, prepare_folder, 
 @work_options
 def command(checkpoint: Path, data: str | None, work: Work) -> None:
     """Resume an audit from the folder of its checkpoints, with the result that it would have had without the stop."""
-    from surefair.audit.run import Running
+    from surefair.audit.api import restore
 
     with one_line_errors():
-        running = Running.restore(checkpoint, data)
+        running = restore(checkpoint, data)
         prepare_folder(work.out, "audit.json", "report.html")
         for note in running.notes:  # a damaged checkpoint, and the one used instead
             click.echo(visible(note), err=True)

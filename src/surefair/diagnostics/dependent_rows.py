@@ -77,7 +77,7 @@ def check_multiples(times: int, distinct: int) -> list[Diagnostic]:
 
 
 def check(dependent: bool, column: str | None) -> list[Diagnostic]:
-    """Report rows that share a value of the column that rows are split by."""
+    """Report rows that share a cluster, which intervals of a training audit treat as independent."""
     if not dependent:
         return []
     message = f"Rows with the same {column!r} are not independent of each other, so intervals are too narrow."

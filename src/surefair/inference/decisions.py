@@ -257,6 +257,7 @@ class Evidence:
     clusters: Clustered | None  # None where rows are independent
     n_replicates: int
     seed: int
+    drawn: FloatArray | None = None  # ``tables``, where they come from elsewhere
 
     @classmethod
     def of(cls, y_true: Any, y_pred: Any, metrics: Sequence[Metric], given: Input, settings: Settings) -> Evidence:
@@ -283,6 +284,8 @@ class Evidence:
         """Counts with random weights, the same for all metrics, shape (B, strata, groups, 2, 2)."""
         if self.clusters is not None:
             return self.clusters.replicates
+        if self.drawn is not None:
+            return self.drawn
         return normal_tables(self.counts, self.n_replicates, self.seed)
 
     def farthest(self, metric: Metric) -> FloatArray:
@@ -318,17 +321,18 @@ class Evidence:
             return make_interval(question, pooled, groups, self.rates_b(question), context=context)
         rates, level = question.metric.rates, question.confidence_level
         pairs = Pairs.of(groups, question.metric.ratio)
+        words = groups.compared_words
         if self.clusters is None:
             estimates = replicate_estimates(question, pooled, groups, self.rates_b(question))
-            found = small_evaluation_set.check(effective_sides(rates, pooled), groups.words)
+            found = small_evaluation_set.check(effective_sides(rates, pooled)[:, :, groups.compared], words)
         else:
             estimates = cluster_estimates(rates, self.clusters.pooled, pairs, level)
-            found = few_clusters.check(estimates.by_group["clusters"], groups.words)
+            found = few_clusters.check(estimates.by_group["clusters"][:, groups.compared], words)
             question = question._replace(method="clusters")
         if about.strata:
             strata = Strata(rates, self.counts, about.strata)
             if self.clusters is None:
-                found = small_evaluation_set.check(strata.least_sides(pairs), groups.words)
+                found = small_evaluation_set.check(strata.least_sides(pairs)[:, :, groups.compared], words)
             estimates = strata_estimates(estimates, strata, pairs, groups, level, self.clusters)
             context = context._replace(notes=". ".join([*about.notes, strata.note(groups)]))
             question = question._replace(method="mantel_haenszel")

@@ -368,7 +368,8 @@ def make_interval(
     found = [*context.diagnostics]
     found += too_few_replicates.check(len(rates_b), question.confidence_level, question.method, gaps.gap.size > 1)
     if not context.trouble and SOURCES[question.source].evaluation:
-        found += small_evaluation_set.check(effective_sides(question.metric.rates, counts), groups.words)
+        sides = effective_sides(question.metric.rates, counts)[:, :, groups.compared]
+        found += small_evaluation_set.check(sides, groups.compared_words)
     elif not context.trouble:
         rate, pair = largest(gaps.gap)
         pairs = Pairs.of(groups, question.metric.ratio)
@@ -496,23 +497,26 @@ def _definition(
     among = "" if a[0] is None else f" of {a[0]!r}"
     gap = f"the {rate.words} of group {a[1]!r}{among} {'divided by' if ratio else 'minus'} that of group {b[1]!r}"
     gap = f"the logarithm of {gap}" if ratio else gap
-    if len(metric.rates) == 1 and groups.sizes == (2,):
+    if len(metric.rates) == 1 and len(Pairs.of(groups, ratio).first) == 1:
         unfairness = "the smaller rate divided by the larger" if ratio else "the absolute gap"
         return f"{unfairness}, where the gap is {gap}."
     largest = "smallest ratio of the smaller rate to the larger" if ratio else "largest absolute gap"
     names = ", ".join(repr(name) for name in groups.levels)
     columns = f" of any of the columns {names}" if len(groups.levels) > 1 else ""
     which = f", in any of the rates {', '.join(rate.name for rate in metric.rates)}" if len(metric.rates) > 1 else ""
-    return f"the {largest} between any two groups{columns}{which}; here the gap is {gap}."
+    two = "any two groups" if groups.pairs is None else "any two groups that are compared"
+    return f"the {largest} between {two}{columns}{which}; here the gap is {gap}."
 
 
 def _reason(rates: Named, groups: Groups, measured: FloatArray, gaps: Gaps) -> str:
     """Why limits are missing, and what to do; empty where none are missing."""
     if gaps.sure.all():
         return ""
-    j, g = np.argwhere(np.isnan(measured))[0] if np.isnan(measured).any() else (0, 0)
-    if np.isnan(measured[j, g]):
-        more = int(np.isnan(measured).any(axis=0).sum()) - 1
+    unknown = np.isnan(measured[:, groups.compared])
+    if unknown.any():
+        j, place = np.argwhere(unknown)[0]
+        g = groups.compared[place]
+        more = int(unknown.any(axis=0).sum()) - 1
         others = "" if more == 0 else f" (the same is true of {more} other group{'s' if more > 1 else ''})"
         return (
             f"{groups.words[g]} has no evaluation row that enters the {rates[j].words}{others}: evaluate on more rows, "

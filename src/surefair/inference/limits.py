@@ -128,7 +128,7 @@ def rate_limits(
 
 
 class Pairs(NamedTuple):
-    """All pairs of groups within each sensitive column, and whether rates are compared by ratios."""
+    """Pairs of groups that are compared, and whether rates are compared by ratios."""
 
     first: NDArray[np.intp]
     second: NDArray[np.intp]
@@ -136,7 +136,9 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, groups: Groups, ratio: bool) -> Pairs:
-        """Pairs of groups, with the groups of all columns numbered together.
+        """Pairs of groups: those that the groups name, or else all pairs within each sensitive column.
+
+        Groups of all columns are numbered together.
 
         Examples
         --------
@@ -144,6 +146,9 @@ class Pairs(NamedTuple):
         >>> Pairs.of(Groups({"a": Levels(np.arange(2), "group"), "b": Levels(np.arange(3), "group")}), False)[:2]
         (array([0, 2, 2, 3]), array([1, 3, 4, 4]))
         """
+        if groups.pairs is not None:
+            first, second = np.array(groups.pairs, dtype=np.intp).reshape(-1, 2).T
+            return cls(first, second, ratio)
         parts = [np.stack(np.triu_indices(n, 1)) + low for n, low in zip(groups.sizes, groups.offsets, strict=True)]
         first, second = np.hstack(parts)
         return cls(first, second, ratio)

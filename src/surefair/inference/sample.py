@@ -110,12 +110,12 @@ class Sample:
         strata, strata_names = _strata(given.strata, n)
         same_length(sensitive_features=first.code, clusters=keys, strata=strata)
         some = weight > 0.0
+        notes = weight_notes(n - int(some.sum()), n)
         n = int(some.sum())
-        notes = weight_notes(some)
         if keys is not None:
             keys = keys[some]
             n_clusters = len(np.unique(keys))
-            _check_clusters(n_clusters)
+            check_clusters(n_clusters)
             if n_clusters < n:
                 notes = (*notes, f"The {n:,} rows are in {n_clusters:,} clusters")
             else:
@@ -172,22 +172,22 @@ def relative_weight(sample_weight: Any, n: int) -> FloatArray:
     return np.asarray(weight / weight.max())
 
 
-def weight_notes(some: NDArray[np.bool_]) -> tuple[str, ...]:
-    """Say how many rows have the weight 0, given which have some weight.
+def weight_notes(none: int, n: int) -> tuple[str, ...]:
+    """Say how many of n rows have the weight 0.
 
     Examples
     --------
-    >>> weight_notes(np.array([True, False]))
+    >>> weight_notes(1, 2)
     ('1 of 2 rows has the weight 0 and is left out',)
     """
-    none = int(np.count_nonzero(~some))
     if none == 0:
         return ()
     words = "has the weight 0 and is" if none == 1 else "have the weight 0 and are"
-    return (f"{none:,} of {len(some):,} rows {words} left out",)
+    return (f"{none:,} of {n:,} rows {words} left out",)
 
 
-def _check_clusters(n: int) -> None:
+def check_clusters(n: int) -> None:
+    """Refuse rows that are all in one cluster."""
     if n < 2:
         raise ValueError(
             "All rows are in one cluster, and one cluster does not show how clusters differ. Pass rows of several "

@@ -65,7 +65,7 @@ class Scored(NamedTuple):
         histogram = Histogram.of(scores[some], truth[some], codes, groups.sizes, weight[some])
         like = given.sensitive_features
         like = next(iter(like.values())) if isinstance(like, dict) else like
-        return cls(histogram, groups, positive, library_of(like), weight_notes(some))
+        return cls(histogram, groups, positive, library_of(like), weight_notes(n - int(some.sum()), n))
 
     def interval(self, metric: ScoreMeasure, confidence_level: float, n_draws: int, seed: int) -> Interval:
         """Interval for the largest gap between groups."""
@@ -77,7 +77,7 @@ class Scored(NamedTuple):
         if error >= SHOWN_ERROR:
             moved = f"Scores are counted in bins, which moves the value of a group by at most {error:.2g}"
             notes = (*notes, f"{moved}; limits allow it")
-        found = tuple(small_evaluation_set.check_rows(measured.worth, self.groups.words))
+        found = tuple(small_evaluation_set.check_rows(measured.worth[self.groups.compared], self.groups.compared_words))
         context = Context(positive=self.positive, library=self.library, notes=". ".join(notes), diagnostics=found)
         question = ScoreQuestion(metric, "evaluation", "normal", confidence_level)
         n = int(self.histogram.rows[: self.groups.sizes[0]].sum())

@@ -1,7 +1,8 @@
 """The page around a report: one HTML file without a network, fonts or other files.
 
 A report is a package with a folder ``sections``. Each file in it is one section of the page, in the order of the number
-in its name; a new file is found without being listed anywhere. A section sets its ``title`` and one sentence that says
+in its name; a new file is found without being listed anywhere. Sections that only some pages have are in folders below
+it, which those pages name. A section sets its ``title`` and one sentence that says
 what it shows, its ``lead``; whatever else it prints comes below. Everything that comes from data is escaped, and the
 page's security policy lets only its own script run.
 """
@@ -44,11 +45,12 @@ def _environment(package: str) -> Environment:
     return environment
 
 
-def _sections(environment: Environment, values: Mapping[str, Any]) -> list[Section]:
-    """Fill in all sections, in their order."""
+def _sections(environment: Environment, values: Mapping[str, Any], kind: str) -> list[Section]:
+    """Fill in all sections of a kind of page, in their order."""
     found = []
-    for path in environment.list_templates(filter_func=lambda path: path.startswith("sections/")):
-        number, _, name = path.removeprefix("sections/").removesuffix(".html.j2").partition("_")
+    folders = ("sections", f"sections/{kind}")
+    for path in environment.list_templates(filter_func=lambda path: path.rpartition("/")[0] in folders):
+        number, _, name = path.rpartition("/")[2].removesuffix(".html.j2").partition("_")
         module: Any = environment.get_template(path).make_module(dict(values))
         found.append((int(number), name, Section(name, module.title, module.lead, Markup(str(module)))))
     return [section for *_, section in sorted(found, key=lambda one: one[:2])]
@@ -70,6 +72,7 @@ def render_page(
     version: str,
     refresh: int | None = None,
     facts: Mapping[str, str] | None = None,
+    kind: str = "",
 ) -> str:
     """Write a report as one HTML page; the same values give the same bytes.
 
@@ -87,6 +90,8 @@ def render_page(
         Version of surefair that made the report.
     refresh : int, optional
         Seconds after which a browser loads the page again.
+    kind : str
+        Folder below ``sections`` with further sections.
     facts : mapping of str to str, optional
         What else stands below the heading, such as author and date, by name.
 
@@ -102,7 +107,7 @@ def render_page(
     )
     return environment.get_template("page.html.j2").render(
         title=title, subject=subject, about=about, version=version, facts=facts or {}, refresh=refresh,
-        sections=_sections(environment, values), style=style, script=script, policy=policy,
+        sections=_sections(environment, values, kind), style=style, script=script, policy=policy,
     )  # fmt: skip
 
 

@@ -102,6 +102,8 @@ def setting(value: Any) -> str:
         return "not given"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {setting(one)}" for name, one in value.items()) or "none"
     if isinstance(value, list | tuple):
         return ", ".join(map(setting, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)

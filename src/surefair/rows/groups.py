@@ -116,6 +116,9 @@ class Groups:
     ----------
     levels : dict of str or None to Levels
         Groups of each column; the name is None for a column that came without one.
+    pairs : tuple of (int, int), or None
+        Pairs of groups to compare, with the groups of all columns numbered together; None for all pairs within each
+        column. Groups in no pair are measured and shown, but not compared.
 
     Examples
     --------
@@ -127,6 +130,7 @@ class Groups:
     """
 
     levels: dict[str | None, Levels]
+    pairs: tuple[tuple[int, int], ...] | None = None
 
     @classmethod
     def of(cls, columns: Mapping[str | None, CodedColumn]) -> Groups:
@@ -204,6 +208,19 @@ class Groups:
     def words(self) -> list[str]:
         """Each group in words, for all columns."""
         return [f"group {value!r}" + ("" if name is None else f" of {name!r}") for name, value in self.labels]
+
+    @property
+    def compared(self) -> list[int]:
+        """Positions of the groups that are compared with another."""
+        if self.pairs is None:
+            return list(range(sum(self.sizes)))
+        return sorted({place for pair in self.pairs for place in pair})
+
+    @property
+    def compared_words(self) -> list[str]:
+        """Each group that is compared, in words."""
+        words = self.words
+        return [words[place] for place in self.compared]
 
     def table(self, places: Iterable[int] | None = None, heading: str = "group") -> dict[str, list[Any]]:
         """Return columns of a tidy table: one row per group, or one row for each of the positions given.

@@ -71,10 +71,13 @@ class Piece(NamedTuple):
     first: int  # number of the first row within the file
     before: int  # rows in the files before this one
 
-    def tables(self, size: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield tables of `size` rows each; the last one has the rows that are left."""
+    def tables(self, size: int, columns: Sequence[str], coded: Sequence[str] = ()) -> Iterator[pa.Table]:
+        """Yield tables of `size` rows each; the last one has the rows that are left.
+
+        Text in the columns `coded` is read as dictionaries, which is faster where few values repeat.
+        """
         inside = [column for column in columns if column not in self.keys]
-        batches = read_parquet(self.path, inside, [*self.row_groups])
+        batches = read_parquet(self.path, inside, [*self.row_groups], coded)
         return cut_batches((add_keys(batch, self.keys, columns) for batch in batches), size)
 
     def place(self, number: int) -> str:
@@ -221,12 +224,15 @@ def row_group_sizes(path: Path) -> list[int]:
     return [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
 
 
-def read_parquet(path: Path, columns: list[str], row_groups: list[int] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a Parquet file, or of some of its row groups.
+def read_parquet(
+    path: Path, columns: list[str], row_groups: list[int] | None = None, coded: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a Parquet file, or of some of its row groups; text in the columns `coded` as dictionaries.
 
     A fragment of a `pyarrow.dataset` would keep whole row groups in memory.
     """
-    with naming_file(path, "parquet"), pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+    more = {"buffer_size": 1 << 20, "pre_buffer": False, "read_dictionary": [*coded]}
+    with naming_file(path, "parquet"), pq.ParquetFile(path, **more) as file:
         yield from file.iter_batches(BATCH_ROWS, row_groups, columns or file.schema_arrow.names[:1])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -24,20 +23,21 @@ from surefair.names import one_of
 from surefair.rows import CodedColumn, Groups, IntArray, Levels, Names, Rows
 from surefair.tables import telltales
 from surefair.tables.bad_rows import BadRows
+from surefair.tables.counting import Counting
 from surefair.tables.encoder import Drawn, Features
-from surefair.tables.source import DataSource, Sample, open_source
-from surefair.tables.values import MISSING, as_numbers, as_words, is_number, is_text, plain_column, to_number
+from surefair.tables.reading import Reading, check_columns, in_order, is_same_word
+from surefair.tables.source import DataSource, Sample
+from surefair.tables.values import MISSING, as_numbers, as_words, plain_column, weight_unit
 
 CHUNK = 50_000  # rows read at a time; so many settle the columns
 
-FAR = 100  # powers of 2 from 1 that weights may be away
 HINT = "In a CSV file, words such as 'NA' or 'None' stand for missing values; rename a value that is called like that."
 COUNTERS = ("missing", "unseen", "changed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
-    """Which columns of a table serve for what, and how a CSV file is written.
+class Columns(Reading):
+    """Which columns of a table serve for what, and how it is read.
 
     Attributes
     ----------
@@ -53,18 +53,12 @@ class Columns:
         Columns not to learn from.
     weights : str or None
         Column of sample weights.
-    split_by : str or None
-        Column whose equal values stay on one side of a split.
+    clusters : str or None
+        Column of what rows belong to, for example a person; rows of one cluster serve the same purpose.
     include_sensitive : bool
         Whether the sensitive columns are features too.
     allow_leakage : bool
         Whether a feature may all but equal the label.
-    names : tuple of str or None
-        Names of the columns of a CSV file without a header.
-    delimiter, encoding : str
-        Delimiter (None for a comma, or a tab in .tsv files) and encoding of a CSV file.
-    max_bad_rows : int
-        Rows that cannot be used; more of them are an error.
     """
 
     label: str
@@ -73,19 +67,16 @@ class Columns:
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     weights: str | None = None
-    split_by: str | None = None
+    clusters: str | None = None
     include_sensitive: bool = False
     allow_leakage: bool = False
-    names: tuple[str, ...] | None = None
-    delimiter: str | None = None
-    encoding: str = "utf-8"
-    max_bad_rows: int = 100
 
     def __post_init__(self) -> None:
-        for name in ("sensitive", "features", "drop", "names"):
-            value = getattr(self, name)
-            as_tuple = (value,) if isinstance(value, str) else value if value is None else tuple(value)
-            object.__setattr__(self, name, as_tuple)
+        self._as_tuples("sensitive", "features", "drop", "names")
+        if isinstance(self.positive, tuple | list):
+            if len(self.positive) > 1:
+                raise ValueError(f"A label has one positive value; received {', '.join(map(repr, self.positive))}.")
+            object.__setattr__(self, "positive", next(iter(self.positive), None))
         if self.positive is not None:
             object.__setattr__(self, "positive", str(self.positive))
         self._check_roles()
@@ -104,28 +95,14 @@ class Columns:
         if taken := [name for name in features if name in (self.label, self.weights)]:
             raise ValueError(f"Column {taken[0]!r} is the label or the weights. Remove it from features.")
 
-    def open(self, data: Any, bad: BadRows) -> DataSource:
-        """Open data for reading."""
-        more = {} if self.delimiter is None else {"delimiter": self.delimiter}
-        return open_source(data, names=self.names, encoding=self.encoding, bad=bad, **more)
-
     def to_read(self, schema: pa.Schema) -> list[str]:
         """Names of the columns to read, in the order of the data; columns that are not there are refused."""
         known = schema.names
         named = {
             "label": (self.label,), "sensitive": self.sensitive, "features": self.features or (),
-            "drop": self.drop, "weights": (self.weights,), "split_by": (self.split_by,),
+            "drop": self.drop, "weights": (self.weights,), "clusters": (self.clusters,),
         }  # fmt: skip
-        for what, names in named.items():
-            for name in names:
-                if name is not None:
-                    _check_header(name, known)
-                    kind = schema.field(one_of(name, known, f"column for {what}")).type
-                    if what not in ("features", "drop") and not _can_serve(kind, what):
-                        raise ValueError(
-                            f"Column {name!r} has type {kind}, which cannot be used for {what}. Convert it to text or "
-                            "numbers."
-                        )
+        check_columns(named, schema, free=("features", "drop"))
         needed = {name for what, names in named.items() if what != "drop" for name in names}
         if self.features is None:
             needed |= {*known} - {*self.drop}
@@ -133,11 +110,11 @@ class Columns:
 
     def roles(self) -> dict[str | None, str]:
         """Role of each column that is not a feature."""
-        roles = {self.label: "label", self.weights: "weights", self.split_by: "split"}
+        roles = {self.label: "label", self.weights: "weights", self.clusters: "clusters"}
         return roles | dict.fromkeys(self.sensitive, "sensitive")
 
 
-class Intake:
+class Intake(Counting):
     """Turns tables into rows, and counts bad rows, missing values and unseen values.
 
     Attributes
@@ -165,33 +142,22 @@ class Intake:
         Describes the place of a row, given its number in the whole data.
     """
 
+    COUNTERS = COUNTERS
+
     def __init__(self, columns: Columns, bad: BadRows, place: Callable[[int], str]) -> None:
         self.columns = columns
-        self.bad = bad
-        self.place = place
         self.encoder: Features | None = None
         self.notes: dict[str, str] = {}
         self.labels: tuple[str, ...] = ()
         self.settling: tuple[int, Counter[str]] = 0, Counter()
         self.weight_unit = 1.0
-        self.first = 0
-        self._forget()
+        super().__init__(bad, place)
 
     def _forget(self) -> None:
-        self.read = 0
-        self.own: set[str] = set()
+        super()._forget()
         self.missing: Counter[str] = Counter()
         self.unseen: Counter[str] = Counter()
         self.changed: Counter[str] = Counter()
-
-    def elsewhere(self, first: int, place: Callable[[int], str]) -> Intake:
-        """Return an intake, settled in the same way, for another part of the data that begins with this row."""
-        new = copy(self)
-        new.first = first
-        new.place = place
-        new.bad = BadRows(self.bad.limit)
-        new._forget()
-        return new
 
     def settle(self, table: pa.Table, read: Sequence[str], sample: Sample | None = None, whole: bool = True) -> None:
         """Settle labels on the first table, which has these columns, and features on it or on a sample of all rows.
@@ -212,11 +178,11 @@ class Intake:
                 f"{len(found)}: {shown or 'none'}{' and more' if len(found) > 10 else ''}. {hint}"
             )
         if columns.positive is not None:
-            meant = [word for word in found if _is_same_word(word, columns.positive)] or [columns.positive]
+            meant = [word for word in found if is_same_word(word, columns.positive)] or [columns.positive]
             one_of(meant[0], found, f"value of the label {columns.label!r}")
             found = sorted(found, key=lambda word: word == meant[0])
         self.labels = tuple(found)
-        taken = {columns.label, columns.weights, columns.split_by}
+        taken = {columns.label, columns.weights, columns.clusters}
         taken |= set() if columns.include_sensitive else {*columns.sensitive}
         n = table.num_rows
         drawn = Drawn(n) if whole else Drawn(n, f"the first {n:,} rows")
@@ -227,7 +193,7 @@ class Intake:
         self.settling = table.num_rows, _count(self.encoder.encode(table).changed)
         self._look_for_telltales(table)
         if columns.weights is not None:
-            self.weight_unit = _unit(as_numbers(plain_column(table, columns.weights))[0])
+            self.weight_unit = weight_unit(as_numbers(plain_column(table, columns.weights))[0])
 
     def _look_for_telltales(self, table: pa.Table) -> None:
         """Refuse features that all but equal the label, and note those that all but equal a group."""
@@ -284,10 +250,10 @@ class Intake:
             bad[f"a weight {columns.weights!r} that is missing, negative or infinite"] = ~(
                 np.isfinite(weight) & (weight >= 0.0)
             )
-        if columns.split_by is not None:
-            code, words = column(columns.split_by, f"no value of {columns.split_by!r} to split by")
+        if columns.clusters is not None:
+            code, words = column(columns.clusters, f"no value of the cluster column {columns.clusters!r}")
             key = pd.util.hash_array(words, categorize=False)[code]
-        good = self._count_bad(bad, numbers)
+        good = self.count_bad(bad, numbers)
         for tally, found in ((self.missing, encoded.missing), (self.unseen, encoded.unseen)):
             tally.update({name: int((rows & good).sum()) for name, rows in found.items()})
         self.changed.update(_count(encoded.changed))
@@ -295,37 +261,6 @@ class Intake:
         groups, group = _code_groups({name: (code[good], words) for name, (code, words) in sensitive.items()})
         names = Names(self.encoder.names, Levels(np.array(self.labels, dtype=np.str_), "label"), groups)
         return Rows(encoded.X[good], y[good], group, weight[good], names, key[good])
-
-    def _count_bad(self, bad: dict[str, NDArray[np.bool_]], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Count bad rows by reason; returns which rows are good."""
-        good = np.ones(len(numbers), dtype=bool)
-        for reason, rows in bad.items():
-            if (rows := rows & good).any():
-                good &= ~rows
-                self.own.add(reason)
-                whole = " of those with all fields" if self.bad.total > self.own_bad else ""
-                self.bad.add(reason, int(rows.sum()), f"{self.place(int(numbers[rows.argmax()]))}{whole}")
-        return good
-
-    @property
-    def own_bad(self) -> int:
-        """Bad rows that were found here."""
-        return sum(one["count"] for one in self.bad.to_dict() if one["reason"] in self.own)
-
-    def pack(self) -> dict[str, Any]:
-        """Return the counts, ready for JSON."""
-        bad = [one for one in self.bad.to_dict() if one["reason"] in self.own]
-        counted = {name: dict(getattr(self, name)) for name in COUNTERS}
-        return {"read": self.read, "bad": bad} | counted
-
-    def add(self, packed: dict[str, Any]) -> None:
-        """Add what was counted before, or elsewhere."""
-        self.read += packed["read"]
-        for name in COUNTERS:
-            getattr(self, name).update(packed[name])
-        for one in packed["bad"]:
-            self.own.add(one["reason"])
-            self.bad.add(one["reason"], one["count"], one["first"])
 
     @property
     def feature_places(self) -> list[IntArray]:
@@ -359,17 +294,6 @@ def _changed_words(name: str, role: str | None, reason: str) -> str:
     return f"{shown} was left out ({reason}), but {{}} of {{}} rows contradict that"
 
 
-def _unit(weight: NDArray[np.float64]) -> float:
-    """Return 1, or a power of 2 by which to divide weights so large or small that their squares would be lost.
-
-    >>> _unit(np.array([0.5, 3.0])), _unit(np.array([1e300])) == 2.0**996
-    (1.0, True)
-    """
-    known = weight[np.isfinite(weight) & (weight > 0.0)]
-    exponent = int(np.frexp(known.max(initial=0.0))[1]) if len(known) else 0
-    return float(2.0 ** (exponent - 1)) if abs(exponent) > FAR else 1.0
-
-
 def _count(rows: dict[str, NDArray[np.bool_]]) -> Counter[str]:
     """Number of rows, by column."""
     return Counter({name: int(some.sum()) for name, some in rows.items()})
@@ -379,13 +303,13 @@ def settled_tables(
     source: DataSource, intake: Intake, read: Sequence[str], chunk: int
 ) -> Iterator[tuple[pa.Table, bool]]:  # fmt: skip
     """Yield tables, each with whether it is the last, after the first has settled the intake."""
-    for number, (table, is_last) in enumerate(_with_last(source.tables(chunk, read))):
+    for number, (table, is_last) in enumerate(with_last(source.tables(chunk, read))):
         if number == 0:
             intake.settle(table, read, None if is_last else source.sample(chunk, read), is_last)
         yield table, is_last
 
 
-def _with_last(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
+def with_last(tables: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
     """Yield tables, each with whether it is the last."""
     before = None
     for table in tables:
@@ -414,32 +338,3 @@ def _code_groups(sensitive: dict[str, tuple[NDArray[np.intp], NDArray[Any]]]) ->
         coded[name] = CodedColumn(words[present].astype(np.str_), positions)
     groups = Groups.of(coded)
     return groups, groups.codes(coded)
-
-
-def _check_header(name: str, known: Sequence[str]) -> None:
-    """Refuse an unknown name with a hint if the other names look like a row rather than a header."""
-    if name not in known and any(in_order(word)[0] is False for word in known):
-        raise ValueError(
-            f"There is no column {name!r}. The first line is {', '.join(map(repr, known[:6]))}, ...: if the file has "
-            "no header, pass the names of its columns (names, --names)."
-        )
-
-
-def _can_serve(kind: pa.DataType, what: str) -> bool:
-    """Whether a column of this type has values to compare, or numbers to be weights."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    dated = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
-    return is_text(kind) or is_number(kind) or (what != "weights" and dated)
-
-
-def in_order(word: str) -> tuple[bool, float, str]:
-    """Sort numbers by size, and words after them."""
-    number = to_number(word)
-    number = np.nan if number is None else number
-    return (True, 0.0, word) if np.isnan(number) else (False, number, word)
-
-
-def _is_same_word(word: str, asked: str) -> bool:
-    """Whether a word is the one asked for, as text, as a number, or as true or false."""
-    same_number = not in_order(word)[0] and in_order(word)[:2] == in_order(asked)[:2]
-    return word == asked or same_number or (word == asked.lower() and word in ("true", "false"))

@@ -74,9 +74,12 @@ class DataSource:
         Number of rows; for CSV it is None until `tables` has reached the end.
     n_bytes : int or None
         Size of all files together; None if there are no files.
+    coded : sequence of str
+        Columns whose text is read from Parquet files as dictionaries, which is faster where few values repeat.
     """
 
     n_bytes: int | None = None
+    coded: Sequence[str] = ()
 
     def __init__(self, name: str, kind: str, schema: pa.Schema, n_rows: int | None) -> None:
         self.name = name
@@ -362,7 +365,9 @@ class _ColumnarFiles(_Files):
         return read_head(path, kind)
 
     def _rows(self, path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        return read_parquet(path, columns) if self.kind == "parquet" else read_arrow(path, columns)
+        if self.kind == "parquet":
+            return read_parquet(path, columns, coded=self.coded)
+        return read_arrow(path, columns)
 
     def place(self, number: int) -> str:
         if len(self._files) == 1:

@@ -66,8 +66,7 @@ def hold_out(held: Rows | None, rows: Rows, seed: int, below: float = HELD_OUT) 
         keep = side < below
         if not keep.any():
             raise ValueError(
-                f"More than {most:,} rows have the same value of the column to split by. Split by another column, or "
-                "by none."
+                f"More than {most:,} rows are in one cluster. Name a cluster column with more values, or none."
             )
         held, rows = held.part(keep), rows.followed_by(held.part(~keep))
     return held, rows, below

@@ -14,6 +14,8 @@ from surefair.rows import FloatArray
 
 BoolArray = NDArray[np.bool_]
 
+FAR = 100  # powers of 2 from 1 that weights may be away
+
 MISSING = "\0(missing)"
 """The word that stands for missing values. No word of the data begins with a NUL, so "(missing)" is like any other."""
 
@@ -85,3 +87,36 @@ def plain_word(word: str) -> str:
     """Return a word without NULs at its ends (NumPy does not keep them at the end), and a zero without its sign."""
     word = word.strip("\0")
     return word[1:] if word.startswith("-") and to_number(word) == 0.0 else word
+
+
+def as_codes(column: pa.Array) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
+    r"""Return what ``as_words`` returns, in two steps: a code of each row, and for each code the place of its word.
+
+    Only distinct values become words, so it is fast for numbers and for columns that are dictionaries already.
+
+    Examples
+    --------
+    >>> code, place, words = as_codes(pa.array([2, 1, None, 2]))
+    >>> words[place[code]].tolist()
+    ['2', '1', '\x00(missing)', '2']
+    """
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = coded.dictionary
+    place, words = as_words(values.cast(pa.string()) if is_text(values.type) else values)
+    indices = coded.indices
+    if indices.null_count:
+        indices = indices.fill_null(pa.scalar(len(values), indices.type))
+        words = np.append(words, MISSING)
+        place = np.append(place, len(words) - 1)
+    return indices.to_numpy(zero_copy_only=False), place, words
+
+
+def weight_unit(weight: NDArray[np.float64]) -> float:
+    """Return 1, or a power of 2 by which to divide weights so large or small that their squares would be lost.
+
+    >>> weight_unit(np.array([0.5, 3.0])), weight_unit(np.array([1e300])) == 2.0**996
+    (1.0, True)
+    """
+    known = weight[np.isfinite(weight) & (weight > 0.0)]
+    exponent = int(np.frexp(known.max(initial=0.0))[1]) if len(known) else 0
+    return float(2.0 ** (exponent - 1)) if abs(exponent) > FAR else 1.0

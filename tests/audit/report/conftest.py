@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import surefair as sf
@@ -87,7 +88,11 @@ def _model(shape: str, name: str, margin: float | None, path: list[dict[str, Any
         intervals += [_interval(found, source) for source in SOURCES]
         if margin is not None and metric in metrics:
             needed = {"training": 5.0, "evaluation": None, "times": 1.5}
-            verdicts.append({"metric": metric, "verdict": found.verdict(margin), "reason": "", "rows_needed": needed})
+            joint = {"confidence_level": 0.95, "low": found.low, "high": found.high}
+            verdicts.append({
+                "metric": metric, "margin": margin, "verdict": found.verdict(margin), "reason": "",
+                "rows_needed": needed, "joint": joint,
+            })  # fmt: skip
     path += _looks(shape, name, intervals[0])
     many = {"hostile": list(HOSTILE), "many coefficients": [f"feature {k}" for k in range(120)]}
     coefficients = [
@@ -98,6 +103,7 @@ def _model(shape: str, name: str, margin: float | None, path: list[dict[str, Any
     constrained = name == "constrained"
     return {
         "name": name, "criterion": "demographic_parity" if constrained else None, "constant": False,
+        "positive": None, "threshold": None, "rows": {"decided": EVALUATION, "labelled": EVALUATION}, "notes": [],
         "intervals": intervals, "accuracy": {"estimate": right, "low": right - 0.02, "high": right + 0.02},
         "coefficients": coefficients, "verdicts": verdicts,
         "diagnostics": [SMALL, CONSTANT, SHORT] if constrained else [SMALL],
@@ -115,19 +121,21 @@ def build(shape: str) -> Audit:
     columns = _columns(shape, np.arange(TRAINING) % 2)
     odd = HOSTILE[0] if shape == "hostile" else "table.csv"
     column = {"role": "sensitive", "features": 0, "missing": 3, "unseen": 1, "note": odd}
-    group = {"constrained": True, "evaluation": 120, "base_rate": 0.25}
+    group = {"constrained": True, "evaluation": 120, "base_rate": 0.25, "compared": True, "note": ""}
     return Audit(
+        kind="training",
         sentence=f"Groups {first['pair'][0]!r} and {first['pair'][1]!r} differ by {first['estimate']:.4f} & more.",
         verdict=models[0]["verdicts"][0]["verdict"] if margin else None,
         complete=shape != "partial",
         settings={
             "label": odd, "labels": ["0", "1"], "sensitive": list(columns), "criterion": "demographic_parity",
             "margin": margin, "metrics": [] if metrics == ["demographic_parity"] else metrics, "features": None,
-            "random_state": 0, "confidence_level": 0.95,
+            "random_state": 0, "confidence_level": 0.95, "policy": None,
         },
         data={"name": odd, "kind": "csv", "files": [{"name": odd, "size": 12345, "sha256": "5b" * 32}]},
         rows={
             "read": TRAINING + EVALUATION, "training": TRAINING, "evaluation": EVALUATION, "folds": None,
+            "labelled": EVALUATION,
             "bad": [{"reason": "too few fields", "count": 2, "first": f"line 17: {odd!r}"}],
         },
         columns=[{"name": name} | column for name in columns],
@@ -154,11 +162,37 @@ SHAPES = (
 )  # fmt: skip
 
 
+DECISIONS = ("decisions", "scores", "hostile decisions")
+
+
+def build_decisions(shape: str) -> Audit:
+    """Audit made-up decisions or scores."""
+    rng = np.random.default_rng(0)
+    k = np.arange(EVALUATION)
+    y = (k // 2) % 2
+    names = {"sex": "sex", "race": "race", "first": "first", "second": "second"}
+    if shape == "hostile decisions":
+        names = dict(zip(names, HOSTILE, strict=False))
+    values = _columns("hostile" if shape == "hostile decisions" else "three columns", y)
+    groups = [np.where(k % 7 == 0, None, one.astype(object)) for one in [*values.values()][:2]]
+    table = pd.DataFrame({names["sex"]: groups[0], names["race"]: groups[1], "y": y})
+    table[names["first"]] = rng.random(EVALUATION) < 0.35 + 0.3 * y + 0.1 * (k % 2)
+    table[names["second"]] = rng.random(EVALUATION)
+    asked: dict[str, Any] = {"sensitive": [names["sex"], names["race"]], "label": "y", "n_replicates": 50}
+    if shape == "scores":
+        return sf.audit(table, score=names["second"], **asked)
+    metrics = {"demographic_parity": 0.1, "accuracy": 0.2, "demographic_parity_ratio": 0.8}
+    return sf.audit(
+        table.assign(**{names["second"]: table[names["second"]] > 0.5}), decision=[names["first"], names["second"]],
+        margin=metrics, **asked,
+    )  # fmt: skip
+
+
 @cache
 def _built(shape: str) -> Audit:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # there are few rows
-        return build(shape)
+        return build_decisions(shape) if shape in DECISIONS else build(shape)
 
 
 @pytest.fixture(scope="session")
@@ -170,4 +204,10 @@ def make_audit() -> Callable[[str], Audit]:
 @pytest.fixture(params=SHAPES, ids=lambda shape: shape.replace(" ", "-"))
 def audit(request: pytest.FixtureRequest) -> Audit:
     """Audits of all shapes."""
+    return _built(request.param)
+
+
+@pytest.fixture(params=(*SHAPES, *DECISIONS), ids=lambda shape: shape.replace(" ", "-"))
+def any_audit(request: pytest.FixtureRequest) -> Audit:
+    """Audits of all shapes and kinds."""
     return _built(request.param)

@@ -63,7 +63,9 @@ def background(page: Any) -> str:
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
 
-@pytest.mark.parametrize("shape", ["two groups", "three columns", "thirty groups", "undefined", "many coefficients"])
+@pytest.mark.parametrize(
+    "shape", ["two groups", "three columns", "thirty groups", "undefined", "many coefficients", "decisions", "scores"]
+)
 @pytest.mark.parametrize("width", [1100, 400])
 def test_all_charts_are_visible_and_nothing_is_wider_than_the_page(
     open_report: Callable[..., Any], make_audit: MakeAudit, shape: str, width: int
@@ -71,11 +73,16 @@ def test_all_charts_are_visible_and_nothing_is_wider_than_the_page(
     page = open_report(shape, width)
     audit = make_audit(shape).to_dict()
     wanted = len(views.metrics(audit)) + len(views.rates(audit)) + len(views.paths(audit)) + 3
+    if audit["kind"] == "decisions":  # the others are folded away
+        wanted = sum(
+            len(views.metrics_by_kind(audit, model)) + sum(table.judged for table in views.rates(audit, model))
+            for model in audit["models"]
+        )
     assert page.locator("svg.chart:visible").count() == wanted
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("shape", ["three columns", "ratios", "hostile", "many coefficients"])
+@pytest.mark.parametrize("shape", ["three columns", "ratios", "hostile", "many coefficients", "hostile decisions"])
 def test_no_label_is_cut_or_covers_the_marks(open_report: Callable[..., Any], shape: str) -> None:
     page = open_report(shape)
     assert page.evaluate("""() => {

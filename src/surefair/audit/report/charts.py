@@ -48,6 +48,27 @@ def _by_source(model: Found, series: int, metric: MetricView, source: str, level
     return Mark(series, one["estimate"], one["low"], one["high"], tip, beside)
 
 
+def by_metric(audit: Found, model: Found, metrics: Sequence[MetricView]) -> Markup:
+    """Draw the unfairness of one subject in several metrics, which are all differences, or all ratios."""
+    level = views.level(audit)
+    rows = [Row(metric.title, (_of_metric(model, metric, level),)) for metric in metrics]
+    ratio = metrics[0].ratio
+    return forest(
+        rows, _metric_scale(metrics[0], numbers_of(rows)), Widths(labels=132.0, texts=112.0),
+        description=f"{model['name']}: unfairness by metric",
+        axis="smallest ratio (1 is parity)" if ratio else "largest gap, in percentage points (0 is parity)",
+        head=f"[{level} interval]", margin=_margin(metrics[0]),
+    )  # fmt: skip
+
+
+def _of_metric(model: Found, metric: MetricView, level: str) -> Mark:
+    one = find_interval(model, metric.name)
+    estimate, low, high = (metric.number(one[part]) for part in NUMBERS)
+    tip = svg.tip(metric.full, metric.with_unit(one["estimate"]), text.span(low, high), level, one["reason"])
+    beside = estimate if one["estimate"] is None else f"{estimate} [{low}, {high}]"
+    return Mark(0, one["estimate"], one["low"], one["high"], tip, beside)
+
+
 def _margin(metric: MetricView) -> tuple[float, str] | None:
     return None if metric.margin is None else (metric.margin, f"margin {metric.number(metric.margin)}")
 
@@ -59,8 +80,9 @@ def _metric_scale(metric: MetricView, values: Iterable[float | None]) -> Scale:
     return make_scale([*values, 0.01, metric.margin], floor=0.0, times=100.0)
 
 
-def by_group(audit: Found, table: RateTable) -> list[Markup]:
-    """Draw one rate of all groups under both models, in several charts if there are many groups."""
+def by_group(audit: Found, table: RateTable, models: Sequence[Found] | None = None) -> list[Markup]:
+    """Draw one rate of all groups under some or all models, in several charts if there are many groups."""
+    names = [f"{one['name']} model" if models is None else str(one["name"]) for one in models or audit["models"]]
     values = [one[part] for group in table.groups for one in group.found if one for part in ("rate", "low", "high")]
     scale = make_scale([*values, 0.01], floor=0.0, times=100.0)
     with_columns = len({group.column for group in table.groups}) > 1
@@ -72,7 +94,7 @@ def by_group(audit: Found, table: RateTable) -> list[Markup]:
             if group.column != column and (group.column or with_columns):
                 rows.append(Row(group.column))
             column = group.column
-            rows.append(_group_row(audit, table, group))
+            rows.append(_group_row(audit, table, group, names))
         charts.append(
             forest(
                 rows, scale, Widths(labels=112.0, texts=48.0), description=f"{table.title} by group", axis="per cent",
@@ -82,14 +104,14 @@ def by_group(audit: Found, table: RateTable) -> list[Markup]:
     return charts
 
 
-def _group_row(audit: Found, table: RateTable, group: GroupRate) -> Row:
+def _group_row(audit: Found, table: RateTable, group: GroupRate, names: Sequence[str]) -> Row:
     marks = []
-    for i, (model, found) in enumerate(zip(audit["models"], group.found, strict=True)):
+    for i, (name, found) in enumerate(zip(names, group.found, strict=True)):
         one = found or {"rate": None, "low": None, "high": None, "n": 0}
         rate = text.points(one["rate"]) + ("%" if one["rate"] is not None else "")
         limits = text.span(text.points(one["low"]), text.points(one["high"]))
         count = f"n = {text.whole(one['n'])}" if one["n"] else "no evaluation row enters this rate"
-        head = f"{group.group}, {model['name']} model"
+        head = f"{group.group}, {name}"
         tip = svg.tip(head, f"{table.title}: {rate}", limits, views.level(audit), count)
         marks.append(Mark(i, one["rate"], one["low"], one["high"], tip, text.whole(one["n"])))
     return Row(group.group, tuple(marks))

@@ -11,10 +11,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from surefair.audit.result import find_interval
-from surefair.inference.metric import get_metric
+from surefair.inference.metric import any_metric
 from surefair.pages.text import UNDEFINED, fixed, percent, points, words
 
 _BADGES = {"within margin": "within", "violates margin": "violates", "not enough evidence": "undecided"}
+
+TITLES = {"auc": "AUC"}
 
 Found = dict[str, Any]  # an audit, or a part of it
 
@@ -65,25 +67,49 @@ def badge(verdict: str | None) -> str:
 def metrics(audit: Found) -> list[MetricView]:
     """All metrics of an audit, in its order."""
     settings = audit["settings"]
-    judged = settings.get("metrics") or [settings.get("criterion") or "demographic_parity"]
-    decided = {one["metric"] for model in audit["models"] for one in model["verdicts"]}
+    judged = {*(settings.get("metrics") or [settings.get("criterion") or "demographic_parity"])}
+    margins = {one["metric"]: one["margin"] for model in audit["models"] for one in model["verdicts"]}
     found = []
     for name in dict.fromkeys(one["metric"] for model in audit["models"] for one in model["intervals"]):
         rates: tuple[str, ...] = ()
         try:
-            criterion, ratio = get_metric(name)
+            metric = any_metric(name)
         except ValueError:  # a criterion that the user made
             ratio = name.endswith("_ratio")
         else:
-            rates = tuple(rate.words for rate in (ratio and criterion.ratio_rates) or criterion.rates)
-        margin = settings.get("margin") if name in decided else None
-        found.append(MetricView(name, words(name.removesuffix("_ratio")), ratio, rates, name in judged, margin))
+            ratio, rates = metric.ratio, tuple(rate.words for rate in metric.rates)
+        title = TITLES.get(name.removesuffix("_ratio"), words(name.removesuffix("_ratio")))
+        found.append(MetricView(name, title, ratio, rates, name in judged | {*margins}, margins.get(name)))
     return found
+
+
+def metrics_by_kind(audit: Found, model: Found) -> list[list[MetricView]]:
+    """Metrics of a model in parts that fit into one chart: judged or not, differences or ratios, with one margin."""
+    names = {one["metric"] for one in model["intervals"]}
+    found: dict[tuple[bool, bool, float], list[MetricView]] = {}
+    for one in metrics(audit):
+        if one.name in names:
+            found.setdefault((not one.judged, one.ratio, one.margin or 0.0), []).append(one)
+    return [found[key] for key in sorted(found)]
+
+
+def row_counts(audit: Found) -> list[tuple[str, str]]:
+    """Names of numbers of rows, and what they mean."""
+    if audit["kind"] == "training":
+        return [("read", "Rows read"), ("training", "used for training"), ("evaluation", "used for evaluation")]
+    labelled = [] if audit["rows"]["labelled"] is None else [("labelled", "with a label")]
+    return [("read", "Rows read"), ("evaluation", "counted"), *labelled]
+
+
+def row_words(audit: Found) -> str:
+    """What the numbers of rows mean, in the order of ``row_counts``."""
+    return "; ".join(words for _, words in row_counts(audit))
 
 
 def reasons(audit: Found) -> list[tuple[str, list[str]]]:
     """Reasons why some values are not defined, each once, with the metrics and models it applies to."""
     titles = {metric.name: metric.full for metric in metrics(audit)}
+    model_word = " model" if audit["kind"] == "training" else ""
     found: dict[str, dict[str, list[str]]] = {}
     for model in audit["models"]:
         for one in model["intervals"]:
@@ -91,7 +117,7 @@ def reasons(audit: Found) -> list[tuple[str, list[str]]]:
                 where = found.setdefault(one["reason"], {}).setdefault(titles[one["metric"]], [])
                 where += [model["name"]] if model["name"] not in where else []
     return [
-        (reason, [f"{metric} ({' and '.join(names)} model)" for metric, names in where.items()])
+        (reason, [f"{metric} ({' and '.join(names)}{model_word})" for metric, names in where.items()])
         for reason, where in found.items()
     ]
 
@@ -115,6 +141,7 @@ class RateTable(NamedTuple):
     name: str
     words: str
     groups: list[GroupRate]
+    judged: bool  # whether a metric that compares it gets a verdict
 
     @property
     def title(self) -> str:
@@ -122,28 +149,33 @@ class RateTable(NamedTuple):
         return words(self.name)
 
 
-def rates(audit: Found) -> list[RateTable]:
-    """Rates of all groups, with intervals of source "total", each rate once.
+def rates(audit: Found, only: Found | None = None) -> list[RateTable]:
+    """Rates of all groups, with the intervals that models are judged by, each rate once; of one model or of all.
 
     Metrics that compare the same rate draw its limits separately, and these differ slightly. The limits shown are
     those of the metric that compares only this rate, if there is one.
     """
     in_words: dict[str, str] = {}
     found: dict[str, dict[tuple[str, str], list[Found | None]]] = {}
-    for i, model in enumerate(audit["models"]):
+    models = audit["models"] if only is None else [only]
+    judged: set[str] = set()
+    for i, model in enumerate(models):
         for metric in metrics(audit):
             one = find_interval(model, metric.name)
             names = list(dict.fromkeys(row.get("metric", one["rate"]) for row in one["by_group"]))
             for name, description in zip(names, metric.rates or names, strict=False):
                 in_words.setdefault(name, description)
+            judged |= {*names} if metric.judged else set()
             for row in one["by_group"]:
                 groups = found.setdefault(row.get("metric", one["rate"]), {})
                 key = (str(row.get("column") or ""), str(row["group"]))
-                places = groups.setdefault(key, [None] * len(audit["models"]))
+                places = groups.setdefault(key, [None] * len(models))
                 if places[i] is None or "metric" not in row:
                     places[i] = row
     return [
-        RateTable(name, in_words[name], [GroupRate(*key, tuple(places)) for key, places in groups.items()])
+        RateTable(
+            name, in_words[name], [GroupRate(*key, tuple(places)) for key, places in groups.items()], name in judged
+        )
         for name, groups in found.items()
     ]
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from surefair.names import one_of
 from surefair.rows import FloatArray
 from surefair.tables.bad_rows import BadRows
-from surefair.tables.intake import CHUNK, _is_same_word, in_order
+from surefair.tables.intake import CHUNK
+from surefair.tables.reading import in_order, is_same_word
 from surefair.tables.source import DataSource, open_source
 from surefair.tables.values import MISSING, BoolArray, as_numbers, as_words, plain_column
 
@@ -199,7 +200,7 @@ class PairColumns:
                 "if decisions are scores."
             )
         if self.positive is not None:
-            meant = [word for word in every if _is_same_word(word, self.positive)] or [self.positive]
+            meant = [word for word in every if is_same_word(word, self.positive)] or [self.positive]
             return meant[0] if len(every) == 1 else one_of(meant[0], every, "positive decision")
         if len(every) < 2:
             raise ValueError(f"All decisions and labels are {every[0]!r}. Say which value is positive (--positive).")

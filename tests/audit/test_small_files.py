@@ -26,7 +26,14 @@ def people(n, seed=0):
 
 def test_every_row_serves_for_training_and_for_evaluation():
     found = sf.audit(people(1_500), margin=0.15, **SETTINGS)
-    assert found.rows == {"read": 1_500, "training": 1_500, "evaluation": 1_500, "bad": [], "folds": 5}
+    assert found.rows == {
+        "read": 1_500,
+        "training": 1_500,
+        "evaluation": 1_500,
+        "labelled": 1_500,
+        "bad": [],
+        "folds": 5,
+    }
     assert found.verdict == "within margin"
     assert "5 models" in found.interval("demographic_parity")["sentence"]
     assert {group["group"]: group["training"] for group in found.groups} == {

@@ -15,7 +15,7 @@ import surefair as sf
 from surefair.rows import Levels, as_column
 from surefair.tables.bad_rows import BadRows
 from surefair.tables.encoder import FOLLOWS, Features, _find_independent
-from surefair.tables.intake import in_order
+from surefair.tables.reading import in_order
 from surefair.tables.source import open_source
 from surefair.tables.values import as_numbers, as_words
 

@@ -131,7 +131,8 @@ def _show_more(found: Audit, console: Console) -> None:
     """Show groups and columns as tables."""
     from rich.table import Table
 
-    left_out = ("training", "constrained", "features", "unseen") if found.kind == "decisions" else ("encoding",)
+    left_out = {"encoding"}  # which is for programs
+    left_out |= {"training", "constrained", "features", "unseen"} if found.kind == "decisions" else set()
     for title, rows in (("Groups", found.groups), ("Columns", found.columns)):
         table = Table(title=title)
         headings = [heading for heading in rows[0] if heading not in left_out]

@@ -3,7 +3,7 @@
 python benchmarks/decisions.py [--rows N] [--folder DIR]
 
 The file has 3 columns of groups, 2 of decisions and a label. pyarrow reads the same columns as one table and counts
-them with ``group_by().aggregate``; each is timed in turn, in a process of its own, and the median counts.
+them with ``group_by().aggregate``; each is timed in turn, in a new process, and the median counts.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def measure(task: str, path: Path, answer: Connection) -> None:
 
 
 def in_a_process(task: str, path: Path) -> tuple[float, float]:
-    """Measure a task in a process of its own."""
+    """Measure a task in a new process."""
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe()
     process = context.Process(target=measure, args=(task, path, theirs))

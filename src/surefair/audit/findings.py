@@ -43,7 +43,7 @@ def ask(
     level: float | None = None,
     anytime: bool = False,
 ) -> Interval:
-    """Interval for the unfairness of a model in one metric, from one source, at a level of its own if one is given.
+    """Interval for the unfairness of a model in one metric, from one source, at another level if one is given.
 
     With cross-fitting, it is for one look.
     """

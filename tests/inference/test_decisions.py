@@ -288,7 +288,7 @@ def test_scores_need_no_labels_either(rows, metric):
     without = interval_of((None, scores, group), metric=metric, threshold=0.5)
     assert numbers(without) == numbers(with_labels)
     assert without.by_group.equals(with_labels.by_group)
-    assert "The positive label is" not in without.sentence  # scores have no labels
+    assert "The positive value is" not in without.sentence  # scores have no labels
 
 
 @pytest.mark.parametrize("metric", [name for name in [*CRITERIA, *RATIOS] if "demographic_parity" not in name])

@@ -53,7 +53,7 @@ def test_a_gap_beyond_the_margin_raises_an_alarm_and_names_the_groups():
     assert 101 <= first.update <= 115
     assert (first.first, first.second, first.n) == ("b", "a", 100 * first.update)
     assert first.statistic >= 1000
-    assert "group 'b' has risen above that of group 'a'" in str(first)
+    assert "group 'b' is above that of group 'a'" in str(first)
     assert detector.n_alarms > 1  # it starts again
 
 

@@ -119,7 +119,9 @@ def judge(interval: Interval, wide: Interval, margin: float) -> dict[str, Any]:
         Interval that holds for all metrics together, by which it may violate its margin.
     margin : float
     """
-    needed = {key: plain(float(value)) for key, value in interval.rows_needed(margin)._asdict().items()}
+    beyond = interval.estimate < margin if interval.metric.endswith(RATIO) else interval.estimate > margin
+    deciding = wide if beyond else interval
+    needed = {key: plain(float(value)) for key, value in deciding.rows_needed(margin)._asdict().items()}
     verdict = interval.verdict(margin)
     verdict = wide.verdict(margin) if verdict == VIOLATES else verdict
     ruled_out = [one.message for one in interval.diagnostics if one.forbids_verdict]

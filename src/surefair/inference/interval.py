@@ -481,7 +481,7 @@ def _sentence(question: Question | ScoreQuestion, context: Context, unfairness: 
     level = f"{100.0 * question.confidence_level:.6g} %"
     words = f"The unfairness is {estimate} ({level} confidence interval {low} to {high}): {definition}"
     words += f" The interval is for {SOURCES[question.source].estimates}."
-    words += f" The positive label is {context.positive!r}." * (context.positive is not None)
+    words += f" The positive value is {context.positive!r}." * (context.positive is not None)
     return words + f" {context.notes}." * bool(context.notes)
 
 

@@ -67,7 +67,7 @@ class Alarm(NamedTuple):
     def __str__(self) -> str:
         of = "" if self.column is None else f" of {self.column!r}"
         return (
-            f"Update {self.update:,} ({self.n:,} rows): the {self.rate} of group {self.first!r}{of} has risen above "
+            f"Update {self.update:,} ({self.n:,} rows): the {self.rate} of group {self.first!r}{of} is above "
             f"that of group {self.second!r} by more than the margin allows."
         )
 

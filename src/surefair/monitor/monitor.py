@@ -80,7 +80,7 @@ class FairnessMonitor:
     >>> monitor.interval()
     <demographic_parity, evaluation, 0.95: gap 0.4336 [0.3635, 0.4950], unfairness 0.4336 [0.3635, 0.4950]>
     >>> print(monitor.alarms[0])
-    Update 7 (700 rows): the selection_rate of group 'a' has risen above that of group 'b' by more than the margin
+    Update 7 (700 rows): the selection_rate of group 'a' is above that of group 'b' by more than the margin
     allows.
     """
 

@@ -303,6 +303,32 @@ def test_words_of_labels_and_decisions_may_differ(decided):
     assert "Positive is hired = 'approve'" in found.sentence
 
 
+def test_the_sentence_names_what_is_positive_and_decisions_against_the_labels_are_noted(decided):
+    table = decided()
+    found = audit(table.assign(hired=1 - table["hired"]), decision="hired", label="fit", sensitive="sex")
+    assert "The positive label is fit = '1'." in found.sentence
+    assert any("of the decisions agree with the labels" in note for note in found.model()["notes"])
+    right = audit(table, decision="hired", label="fit", sensitive="sex")
+    assert not any("agree with the labels" in note for note in right.model()["notes"])
+
+
+def test_the_sentence_says_that_groups_are_compared_within_strata(decided):
+    found = audit(decided(), decision="hired", sensitive="sex", strata="job")
+    assert "Groups are compared within 'job', so this is not the difference of the shares." in found.sentence
+
+
+def test_rows_needed_are_those_for_the_limits_that_decide(decided):
+    table = decided()
+    metrics = ["demographic_parity", "true_positive_rate", "false_positive_rate", "accuracy"]
+    more = {"decision": "hired", "label": "fit", "sensitive": "sex", "metrics": metrics}
+    (first, *_) = audit(table, **more, margin=0.5).model()["verdicts"]
+    alone = audit(table, **more).interval("demographic_parity")["low"]
+    margin = (alone + first["joint"]["low"]) / 2.0  # violated by itself, but not with all four together
+    (first, *_) = audit(table, **more, margin=margin).model()["verdicts"]
+    assert first["verdict"] == "not enough evidence"
+    assert first["rows_needed"]["evaluation"] > 0
+
+
 def test_weights_of_zero_are_left_out_and_counted(decided):
     table = decided()
     table.loc[::3, "w"] = 0.0

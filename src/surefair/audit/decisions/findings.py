@@ -65,6 +65,12 @@ def notes_on(subject: SubjectEvidence) -> list[str]:
     if evidence is not None and evidence.about.strata:
         rates = CRITERIA["demographic_parity"].rates
         found.append(Strata(rates, evidence.counts, evidence.about.strata).note(subject.groups))
+    right = accuracy(subject)
+    if right is not None and right["high"] < 0.5:
+        found.append(
+            f"Only {100.0 * right['estimate']:.1f} % of the decisions agree with the labels: check which decision and "
+            "which label are positive"
+        )
     if subject.n_labelled is not None and subject.n_labelled < subject.n:
         rest = subject.n - subject.n_labelled
         found.append(
@@ -131,6 +137,7 @@ class Sentences(NamedTuple):
 
     settings: DecisionSettings
     models: Sequence[dict[str, Any]]
+    labels: Sequence[str]  # the negative and the positive one; empty without labels
     verdict: str | None
     complete: bool
 
@@ -149,10 +156,9 @@ class Sentences(NamedTuple):
         what = "scores" if model["name"] == settings.score else "decisions"
         one = next(found for found in model["intervals"] if found["metric"] == judged[0])
         words = f"The {what} in {model['name']!r} have {compared_words(one, settings.confidence_level)}."
-        if model["positive"] and len(self.models) == 1:
-            words += f" Positive is {model['name']} = {model['positive']!r}." if what == "decisions" else (
-                f" A score of {model['positive']} is a positive decision."
-            )  # fmt: skip
+        if settings.strata is not None:
+            words += f" Groups are compared within {settings.strata!r}, so this is not the difference of the shares."
+        words += self._positive(model, what)
         if model["constant"]:
             return f"{words} All decisions are the same, so this says nothing about how groups are treated."
         verdicts = {found["metric"]: found for found in model["verdicts"]}
@@ -162,3 +168,12 @@ class Sentences(NamedTuple):
             own = overall(found["verdict"] for found in model["verdicts"])
             words += f" Judged together with {', '.join(others)}: {own}."
         return words
+
+    def _positive(self, model: dict[str, Any], what: str) -> str:
+        """Say which decision and which label are positive."""
+        words = ""
+        if model["positive"]:
+            words = f" Positive is {model['name']} = {model['positive']!r}." if what == "decisions" else (
+                f" A score of {model['positive']} is a positive decision."
+            )  # fmt: skip
+        return words + f" The positive label is {self.settings.label} = {self.labels[1]!r}." * bool(self.labels)

@@ -142,7 +142,7 @@ class RunningDecisions(Stream):
         evaluation = int(census.sum())
         return Audit(
             kind=self.KIND,
-            sentence=str(Sentences(settings, models, verdict, self.complete)),
+            sentence=str(Sentences(settings, models, [*labels], verdict, self.complete)),
             verdict=verdict,
             complete=self.complete,
             settings=settings.to_dict() | {"labels": [*labels]},

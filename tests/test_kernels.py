@@ -18,6 +18,7 @@ from surefair.learners import Settings, learner_for, multipliers
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import LOSSES
+from surefair.threads import on_threads
 
 
 def test_exponential_is_accurate_to_the_last_bits():
@@ -109,7 +110,7 @@ def test_each_column_goes_to_one_thread_in_whole_words(n_threads, n_columns):
         starts.append(first)
         state[:, first:last] += 1.0
 
-    kernels.on_threads(kernel, (), (visits,), n_threads)
+    on_threads(kernel, (), (visits,), n_threads)
     assert np.all(visits == 1.0)
     assert all(first % kernels.WORD == 0 for first in starts)
 
@@ -119,7 +120,7 @@ def test_an_error_in_a_thread_is_raised():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        kernels.on_threads(kernel, (), (np.zeros((1, 200)),), 2)
+        on_threads(kernel, (), (np.zeros((1, 200)),), 2)
 
 
 def test_kernels_compile_without_a_cache_if_there_is_no_place_for_it(monkeypatch):

@@ -53,14 +53,14 @@ class Dialect:
 
     def __post_init__(self) -> None:
         mark = self.delimiter
-        if len(mark) != 1 or not mark.isascii() or mark in '"\r\n':
+        if not isinstance(mark, str) or len(mark) != 1 or not mark.isascii() or mark in '"\r\n':
             raise ValueError(
                 f"The delimiter must be one ASCII character other than a quote or a line end; received {mark!r}. "
                 "Pass one such as ',', ';' or a tab."
             )
         try:
             "a".encode(self.encoding)
-        except LookupError:
+        except (LookupError, TypeError):
             raise ValueError(f"Unknown encoding: {self.encoding!r}. Try 'utf-8', 'latin-1' or 'utf-16'.") from None
 
 

@@ -118,7 +118,7 @@ class PairColumns:
             raise ValueError(
                 f"Both decisions are in column {self.decision_a!r}. Name two columns, or two files with a --key."
             )
-        roles = Counter([*self._others, self.decision_a, *([] if two_files else [self.decision_b])])
+        roles = Counter([*self._others, *{self.decision_a, self.decision_b}])
         roles.update([] if self.key is None else [self.key])
         if twice := [name for name, n in roles.items() if n > 1]:
             raise ValueError(f"Column {twice[0]!r} has two roles. Name different columns.")

@@ -126,3 +126,9 @@ def test_too_many_groups_are_refused(decided):
         audit(table, sensitive="person")
     with pytest.raises(ValueError, match=r"'number' has more than 1,000 different values"):
         audit(table.assign(number=range(3000)), sensitive="number")
+
+
+@pytest.mark.parametrize("settings", [{"reference": ["c"], "min_share": 0.2}, {"reference": ["Unknown"]}])
+def test_a_reference_that_is_not_compared_is_refused(table, settings):
+    with pytest.raises(ValueError, match=r"The reference '(c|Unknown)' of 'race' is not compared"):
+        audit(table, sensitive=["race", "sex"], **settings)

@@ -276,6 +276,15 @@ def test_the_worst_verdict_counts(decided):
     assert found.model("promoted")["positive"] == "yes"
 
 
+def test_columns_of_decisions_share_the_error(decided):
+    table = decided()
+    (alone, *_) = audit(table, decision="hired", sensitive="sex", margin=0.05).model()["verdicts"]
+    both = audit(table, decision=["hired", "promoted"], sensitive="sex", margin=0.05)
+    for model in both.models:
+        assert model["verdicts"][0]["joint"]["confidence_level"] >= 0.975
+    assert both.model("hired")["verdicts"][0]["joint"]["low"] < alone["joint"]["low"]
+
+
 def test_rows_without_a_label_count_for_selection_rates_only(decided):
     table = decided()
     table["fit"] = table["fit"].astype(object).where(np.arange(len(table)) % 10 != 0, None)

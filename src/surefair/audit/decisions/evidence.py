@@ -166,15 +166,15 @@ class SubjectEvidence:
         return found
 
     def wide(self, metrics: tuple[str, ...], alone: dict[str, Interval]) -> dict[str, Interval]:
-        """The same intervals with wider limits, which hold for all metrics together.
+        """The same intervals with wider limits, which hold for all metrics and all subjects together.
 
-        Metrics of decisions move together in the replicates (max-t). Metrics of scores are counted by Bonferroni's
-        rule: each gets its share of the error.
+        Metrics of decisions move together in the replicates (max-t). Subjects and metrics of scores are counted by
+        Bonferroni's rule: each gets its share of the error.
         """
-        level = self.settings.confidence_level
-        if len(metrics) < 2:
+        n_subjects = len(self.settings.subjects)
+        if len(metrics) * n_subjects < 2:
             return alone
-        error = (1.0 - level) / len(metrics)
+        error = (1.0 - self.settings.confidence_level) / (n_subjects * max(len(metrics), 1))
         asked = {name: any_metric(name) for name in metrics}
         decided = {name: metric for name, metric in asked.items() if isinstance(metric, Metric)}
         levels = dict.fromkeys(metrics, 1.0 - error)

@@ -176,4 +176,4 @@ class Sentences(NamedTuple):
             words = f" Positive is {model['name']} = {model['positive']!r}." if what == "decisions" else (
                 f" A score of {model['positive']} is a positive decision."
             )  # fmt: skip
-        return words + f" The positive label is {self.settings.label} = {self.labels[1]!r}." * bool(self.labels)
+        return f"{words} The positive label is {self.settings.label} = {self.labels[1]!r}." if self.labels else words

@@ -52,8 +52,9 @@ class ShownGroups:
             first = len(order)
             compared = [first + i for i, reason in enumerate(why) if not reason]
             _check_comparable(column, [word for word, _ in present], why, settings)
-            reference = references.places.get(column)
-            at = None if reference is None else first + [word for word, _ in present].index(reference)
+            at = None
+            if column in references.places:
+                at = first + _place_of(references.places[column], column, [word for word, _ in present], why)
             pairs += [(a, b) for i, a in enumerate(compared) for b in compared[i + 1 :] if at is None or at in (a, b)]
             levels[column] = Levels(np.array([word for word, _ in present], dtype=np.str_), "group")
             order += [i for _, i in present]
@@ -109,6 +110,17 @@ def _why_not(group: str, share: float, settings: DecisionSettings) -> str:
             )
         return "unknown"
     return f"less than {100.0 * settings.min_share:g} % of the rows" if share < settings.min_share else ""
+
+
+def _place_of(reference: str, column: str, words: list[str], why: list[str]) -> int:
+    """Place of the reference group among the groups of a column; a group that is not compared cannot be one."""
+    reason = why[words.index(reference)] if reference in words else "none of its rows counts"
+    if reason:
+        raise ValueError(
+            f"The reference {reference!r} of {column!r} is not compared: {reason}. Name another group, or let this one "
+            "in (unknown, min_share)."
+        )
+    return words.index(reference)
 
 
 def _check_comparable(column: str, words: list[str], why: list[str], settings: DecisionSettings) -> None:

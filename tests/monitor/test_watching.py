@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import shutil
+import sqlite3
 import subprocess
 import sys
 from itertools import pairwise
@@ -103,6 +104,35 @@ def test_an_error_in_the_middle_counts_nothing(tmp_path, log, whole, monkeypatch
             continue
     assert len(calls) > 5
     assert found == whole
+
+
+@pytest.mark.parametrize("statement", ["INSERT OR REPLACE INTO kept", "COMMIT"])
+def test_after_an_error_the_same_watcher_goes_on(tmp_path, log, whole, statement):
+    class Full:
+        """A database whose disk is full once, at its third such statement."""
+
+        def __init__(self, db):
+            self.db = db
+            self.calls = 0
+
+        def __getattr__(self, name):
+            return getattr(self.db, name)
+
+        def execute(self, text, *given):
+            self.calls += text.startswith(statement)
+            if self.calls == 3 and text.startswith(statement):
+                raise sqlite3.OperationalError("database or disk is full")
+            return self.db.execute(text, *given)
+
+    with Watcher(settings(log), tmp_path / "state") as watcher, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(following, "PART", 5000)
+        watcher.journal.db = Full(watcher.journal.db)
+        with pytest.raises(OSError, match="disk is full"):
+            watcher.step()
+        assert watcher.monitor.n < 3000
+        watcher.step()
+        assert watcher.monitor.n == 3000
+    assert json.loads((tmp_path / "state" / "status.json").read_text()) == whole
 
 
 @pytest.mark.slow

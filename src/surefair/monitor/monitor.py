@@ -123,7 +123,8 @@ class FairnessMonitor:
         y_true : array-like of shape (n_rows,), optional
             Labels, with the same two values; missing where a label comes later.
         ids : array-like of shape (n_rows,), optional
-            What identifies each decision, for labels that come later by ``add_labels``.
+            What identifies each decision, for labels that come later by ``add_labels``. An id is known as long as its
+            decision waits for its label; a decision that comes again in the meantime counts once.
 
         Returns
         -------
@@ -142,14 +143,13 @@ class FairnessMonitor:
             )
         state = self._among(columns, other)
         group = state.stretches.groups.codes(columns)
-        waiting = state.waiting
-        if keys is not None and not known.all():
-            later = np.flatnonzero(~known)
+        waiting, now = state.waiting, np.arange(n)
+        if keys is not None and (waiting.decisions or not known.all()):
             waiting = waiting.copy()
-            rows = np.column_stack([group[later], decision[later]]).tolist()
-            waiting.put([keys[i] for i in later], map(tuple, rows))
+            rows = np.column_stack([group, decision]).tolist()
+            now = np.array(waiting.put(keys, map(tuple, rows), known.tolist()), dtype=np.int64)
         moved = state._replace(waiting=waiting)
-        self._state = _counted(moved, group[known], truth[known], decision[known], self.update_rows)
+        self._state = _counted(moved, group[now], truth[now], decision[now], self.update_rows)
         self._library = library_of(
             next(iter(sensitive_features.values())) if isinstance(sensitive_features, dict) else sensitive_features
         )

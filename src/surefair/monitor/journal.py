@@ -51,7 +51,7 @@ class Journal:
     Attributes
     ----------
     monitor : FairnessMonitor
-        As it was after the last transaction, and then changed by the watcher. A transaction that fails undoes the changes.
+        As it was after the last transaction, and then changed by the watcher; a transaction that fails undoes this.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any], monitor: FairnessMonitor) -> None:

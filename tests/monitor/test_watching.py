@@ -296,6 +296,47 @@ def test_files_that_drop_into_a_folder(tmp_path):
         watched(folder, state)
 
 
+@pytest.mark.parametrize("runs_on", [True, False])
+def test_files_that_are_renamed_in_a_folder_count_once(tmp_path, runs_on):
+    folder, state = tmp_path / "in", tmp_path / "state"
+    folder.mkdir()
+    rows = decisions(1000)
+    rows[:200].to_csv(folder / "log.csv", index=False)
+    rows[200:500].to_csv(folder / "log.1.csv", index=False)
+    rows[500:600].to_parquet(folder / "a.parquet")
+    with Watcher(settings(folder), state) as watcher:
+        watcher.step()
+        if runs_on:
+            _rename_in(folder, rows)
+            watcher.step()
+    if not runs_on:
+        _rename_in(folder, rows)
+    found = watched(folder, state)
+    assert found["counts"]["rows"] == 1000
+    assert {one["name"]: one["rows"] for one in found["files"]} == {
+        "done.parquet": 100, "log.1.csv": 250, "log.2.csv": 300, "log.csv": 350
+    }  # fmt: skip
+
+
+def _rename_in(folder, rows):
+    """Rotate files, of which one has grown before; then one has a new content under a known name."""
+    rows[600:650].to_csv(folder / "log.csv", index=False, header=False, mode="a")
+    (folder / "log.1.csv").rename(folder / "log.2.csv")
+    (folder / "log.csv").rename(folder / "log.1.csv")
+    (folder / "a.parquet").rename(folder / "done.parquet")
+    rows[650:].to_csv(folder / "log.csv", index=False)
+
+
+def test_a_new_file_with_the_inode_of_a_deleted_one_counts(tmp_path):
+    folder, state = tmp_path / "in", tmp_path / "state"
+    folder.mkdir()
+    decisions(200).to_csv(folder / "a.csv", index=False)
+    watched(folder, state)
+    (folder / "a.csv").rename(folder / "b.csv")
+    decisions(300, seed=1).to_csv(folder / "b.csv", index=False)  # the same inode, other rows
+    assert watched(folder, state)["counts"]["rows"] == 500
+
+
 def test_parquet_is_continued_in_the_middle(tmp_path, monkeypatch):
     path = tmp_path / "log.parquet"
     decisions(3000).to_parquet(path)

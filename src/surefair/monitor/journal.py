@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -134,6 +134,12 @@ class Journal:
     def keep_position(self, position: Position) -> None:
         """Keep how far a file has been read."""
         self.db.execute("INSERT OR REPLACE INTO positions VALUES (?, ?)", (position.name, json.dumps(asdict(position))))
+
+    def rename_positions(self, moved: dict[str, Position]) -> None:
+        """Keep positions under new names, which may be old names of others."""
+        self.db.executemany("DELETE FROM positions WHERE name = ?", [(one.name,) for one in moved.values()])
+        for name, position in moved.items():
+            self.keep_position(replace(position, name=name))
 
     def add_bad(self, bad: BadRows) -> None:
         """Count rows that cannot be used."""

@@ -25,6 +25,7 @@ from surefair.monitor.following import (
     can_grow,
     check_same_file,
     is_complete,
+    is_same,
     listed,
     read_lines,
     read_new,
@@ -207,10 +208,28 @@ class Watcher:
         if not path.exists() and not self.journal.positions():
             raise FileNotFoundError(f"There is no file or folder {source!r}. Check its name.")
         if path.is_dir():
-            for file in listed(path):
+            files = listed(path)
+            self._follow_renamed(files)
+            for file in files:
                 yield from self._of_folder(file)
         elif path.exists():  # between two steps of a rotation there may be no file
             yield from self._of_file(path)
+
+    def _follow_renamed(self, files: list[Path]) -> None:
+        """Give positions of files that were renamed in a folder their new names."""
+        inodes = {file.name: file.stat().st_ino for file in files}
+        strangers = [file for file in files if self.journal.position(file.name).inode != inodes[file.name]]
+        if not strangers:
+            return
+        lost = {one.inode: one for one in self.journal.positions() if inodes.get(one.name) != one.inode}
+        moved = {}
+        for file in strangers:
+            position = lost.get(inodes[file.name])
+            if position is not None and is_same(file, position):
+                moved[file.name] = position
+        if moved:
+            with self.journal.transaction():
+                self.journal.rename_positions(moved)
 
     def _of_folder(self, path: Path) -> Iterator[Part]:
         """Read a file in a folder."""

@@ -95,6 +95,26 @@ def test_ids_that_are_unknown_repeated_or_contradictory_are_counted():
     assert found.counts["unknown"] == 3
 
 
+def test_a_decision_that_comes_again_with_its_label_counts_once():
+    found = monitor().update([1, 0], sensitive_features=["a", "b"], ids=[1, 2])
+    found.update([1, 0], sensitive_features=["a", "b"], y_true=[1, 1], ids=[1, 2])
+    assert found.n == 2
+    found.add_labels([1, 1], ids=[1, 2])
+    assert found.n == 2
+    expected = {"matched": 0, "unknown": 2, "repeated": 2, "conflicting": 0, "waiting": 0}
+    assert {name: found.counts[name] for name in expected} == expected
+    # In one batch: 3 comes without its label and then with it; 4 comes with another decision, and waits on.
+    label = pd.Series([None, None, 1, 1], dtype="Int64")
+    found.update([1, 0, 1, 1], sensitive_features=["a", "b", "a", "b"], y_true=label, ids=[3, 4, 3, 4])
+    assert found.n == 3
+    expected |= {"repeated": 3, "conflicting": 1, "waiting": 1}
+    assert {name: found.counts[name] for name in expected} == expected
+    found.add_labels([1], ids=[4])
+    rates = found.interval().by_group
+    assert dict(zip(rates["group"], rates["rate"], strict=True)) == {"a": 1.0, "b": 0.0}
+    assert found.n == 4
+
+
 def test_waiting_decisions_survive_new_groups():
     found = monitor().update([1, 0], sensitive_features=["b", "d"], ids=[1, 2])
     found.update([1, 1], sensitive_features=["a", "c"], ids=[3, 4]).add_labels([1, 1, 1, 1], ids=[1, 2, 3, 4])

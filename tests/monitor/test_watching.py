@@ -1,12 +1,15 @@
 """The watcher: every row counts once, whatever happens to files and processes."""
 
+import gzip
 import json
 import os
 import resource
 import shutil
+import sqlite3
 import subprocess
 import sys
 from itertools import pairwise
+from select import select
 
 import numpy as np
 import pandas as pd
@@ -105,6 +108,35 @@ def test_an_error_in_the_middle_counts_nothing(tmp_path, log, whole, monkeypatch
     assert found == whole
 
 
+@pytest.mark.parametrize("statement", ["INSERT OR REPLACE INTO kept", "COMMIT"])
+def test_after_an_error_the_same_watcher_goes_on(tmp_path, log, whole, statement):
+    class Full:
+        """A database whose disk is full once, at its third such statement."""
+
+        def __init__(self, db):
+            self.db = db
+            self.calls = 0
+
+        def __getattr__(self, name):
+            return getattr(self.db, name)
+
+        def execute(self, text, *given):
+            self.calls += text.startswith(statement)
+            if self.calls == 3 and text.startswith(statement):
+                raise sqlite3.OperationalError("database or disk is full")
+            return self.db.execute(text, *given)
+
+    with Watcher(settings(log), tmp_path / "state") as watcher, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(following, "PART", 5000)
+        watcher.journal.db = Full(watcher.journal.db)
+        with pytest.raises(OSError, match="disk is full"):
+            watcher.step()
+        assert watcher.monitor.n < 3000
+        watcher.step()
+        assert watcher.monitor.n == 3000
+    assert json.loads((tmp_path / "state" / "status.json").read_text()) == whole
+
+
 @pytest.mark.slow
 def test_killed_at_twenty_moments_it_ends_as_if_undisturbed(tmp_path):
     path, state = tmp_path / "log.csv", tmp_path / "state"
@@ -173,6 +205,42 @@ def test_while_the_new_file_is_empty_the_old_one_is_followed(tmp_path, log):
         assert watcher.monitor.n == 3002
 
 
+def test_the_old_file_may_be_compressed_and_deleted_while_the_new_one_is_empty(tmp_path, log):
+    with Watcher(settings(log), tmp_path / "state") as watcher:
+        watcher.step()
+        old = log.rename(tmp_path / "log.csv.1")
+        log.write_text("")
+        watcher.step()
+        with old.open("a") as file:
+            file.write("1,f\n")
+        (tmp_path / "log.csv.1.gz").write_bytes(gzip.compress(old.read_bytes()))
+        old.unlink()
+        log.write_text("approved,sex\n1,m\n")
+        watcher.step()
+        assert watcher.monitor.n == 3002
+        assert watcher.status()["rotations"] == 1
+        watcher.step()
+        assert watcher.monitor.n == 3002
+
+
+def test_a_file_without_rows_may_be_rotated(tmp_path, log):
+    log.write_text("approved,sex\n")
+    with Watcher(settings(log), tmp_path / "state") as watcher:
+        watcher.step()
+        _rotate(log)
+        watcher.step()
+        assert watcher.monitor.n == 5
+
+
+def test_a_copy_counts_once(tmp_path, log, whole):
+    shutil.copy(log, tmp_path / "copy.csv")
+    (tmp_path / "copy.csv").replace(log)
+    with Watcher(settings(log), tmp_path / "undisturbed") as watcher:
+        watcher.step()
+        watcher.step()
+        assert watcher.status() == whole
+
+
 def test_a_file_that_shrinks_is_refused(tmp_path, log, whole):
     state = tmp_path / "undisturbed"
     os.truncate(log, 1000)
@@ -226,6 +294,47 @@ def test_files_that_drop_into_a_folder(tmp_path):
     rows[:10].to_parquet(folder / "c.parquet")
     with pytest.raises(Changed, match=r"c.parquet was changed after 1,000 of its rows"):
         watched(folder, state)
+
+
+@pytest.mark.parametrize("runs_on", [True, False])
+def test_files_that_are_renamed_in_a_folder_count_once(tmp_path, runs_on):
+    folder, state = tmp_path / "in", tmp_path / "state"
+    folder.mkdir()
+    rows = decisions(1000)
+    rows[:200].to_csv(folder / "log.csv", index=False)
+    rows[200:500].to_csv(folder / "log.1.csv", index=False)
+    rows[500:600].to_parquet(folder / "a.parquet")
+    with Watcher(settings(folder), state) as watcher:
+        watcher.step()
+        if runs_on:
+            _rename_in(folder, rows)
+            watcher.step()
+    if not runs_on:
+        _rename_in(folder, rows)
+    found = watched(folder, state)
+    assert found["counts"]["rows"] == 1000
+    assert {one["name"]: one["rows"] for one in found["files"]} == {
+        "done.parquet": 100, "log.1.csv": 250, "log.2.csv": 300, "log.csv": 350
+    }  # fmt: skip
+
+
+def _rename_in(folder, rows):
+    """Rotate files, of which one has grown before; then one has a new content under a known name."""
+    rows[600:650].to_csv(folder / "log.csv", index=False, header=False, mode="a")
+    (folder / "log.1.csv").rename(folder / "log.2.csv")
+    (folder / "log.csv").rename(folder / "log.1.csv")
+    (folder / "a.parquet").rename(folder / "done.parquet")
+    rows[650:].to_csv(folder / "log.csv", index=False)
+
+
+def test_a_new_file_with_the_inode_of_a_deleted_one_counts(tmp_path):
+    folder, state = tmp_path / "in", tmp_path / "state"
+    folder.mkdir()
+    decisions(200).to_csv(folder / "a.csv", index=False)
+    watched(folder, state)
+    (folder / "a.csv").rename(folder / "b.csv")
+    decisions(300, seed=1).to_csv(folder / "b.csv", index=False)  # the same inode, other rows
+    assert watched(folder, state)["counts"]["rows"] == 500
 
 
 def test_parquet_is_continued_in_the_middle(tmp_path, monkeypatch):
@@ -287,6 +396,22 @@ def test_what_comes_again_contradicts_or_is_late_is_counted(tmp_path, monkeypatc
     }  # fmt: skip
     assert found["counts"]["rows"] == 3
     assert found["bad_rows"] == {"no id": 1}
+    metrics = (tmp_path / "state" / "metrics.prom").read_text()
+    assert "# TYPE surefair_labels_waiting gauge" in metrics  # it can fall, so it is no counter
+    assert f'surefair_labels_waiting{{source="{path}"}} 3' in metrics
+    assert 'fate="waiting"' not in metrics
+
+
+@pytest.mark.parametrize("part", [20, 1 << 20])
+def test_a_decision_that_comes_again_with_another_label_is_a_contradiction(tmp_path, monkeypatch, part):
+    monkeypatch.setattr(following, "PART", part)
+    path = tmp_path / "log.csv"
+    path.write_text("approved,sex,id,repaid\n1,f,1,0\n1,m,2,1\n1,f,1,1\n1,f,1,0\n1,m,2,0\n1,m,2,\n")
+    found = watched(path, tmp_path / "state", **LATE)
+    assert found["counts"]["rows"] == 2
+    assert (found["labels"]["repeated"], found["labels"]["conflicting"]) == (2, 2)
+    found = watched(path, tmp_path / "no labels", **(LATE | {"metric": "demographic_parity"}))
+    assert (found["labels"]["repeated"], found["labels"]["conflicting"]) == (4, 0)
 
 
 def test_rows_that_come_twice_count_once(tmp_path, log):
@@ -402,6 +527,35 @@ def test_standard_input(tmp_path, log, whole):
     found = json.loads((tmp_path / "state" / "status.json").read_text())
     assert found["interval"] == whole["interval"]
     assert found["files"] == [{"name": "standard input", "rows": 3000}]
+
+
+def test_alarms_are_passed_on_while_standard_input_is_open(tmp_path, monkeypatch):
+    reading, writing = os.pipe()
+    rows = decisions(6000, gap=0.6).to_csv(index=False).encode().splitlines(keepends=True)
+    told = []
+
+    def tell(alarm, status):
+        assert watcher.journal.kept("told", 0) == len(told)  # written down one by one
+        told.append(len(pieces))
+        written = json.loads((tmp_path / "state" / "status.json").read_text())
+        assert written["counts"]["alarms"] >= len(told)
+
+    pieces = [b"".join(rows[low : low + 2000]) for low in range(0, len(rows), 2000)]
+
+    def stop():
+        """Write the next piece whenever the watcher asks whether to stop while it waits."""
+        if not select([reading], [], [], 0)[0] and pieces:
+            os.write(writing, pieces.pop(0))
+            if not pieces:
+                os.close(writing)
+        return False
+
+    asked = settings("-", run_length=10, update_rows=100)
+    with os.fdopen(reading) as stream, Watcher(asked, tmp_path / "state", tell) as watcher:
+        monkeypatch.setattr(watching.sys, "stdin", stream)
+        watcher.step(stop)
+        assert watcher.monitor.counts["alarms"] == len(told) > 3
+    assert told[0] > 0  # the stream has not ended
 
 
 def test_names_from_data_are_escaped(tmp_path):

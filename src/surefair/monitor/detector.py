@@ -1,14 +1,20 @@
 """Detector: raise an alarm when a gap has moved beyond the margin, with a known rate of false alarms.
 
-As long as every gap is within the margin, whatever the rates do otherwise, rows of two groups a and b give
+As long as every gap is within the margin, the rows of two groups a and b in one block, which is an update or several
+short ones, give
 
     F = exp[λᵃ sᵃ − λᵇ sᵇ − max nᵃ ψ(λᵃ, pᵃ) + nᵇ ψ(−λᵇ, pᵇ)],    ψ(λ, p) = log(1 − p + p exp λ),
 
 where sᵍ of nᵍ rows count towards the rate of group g, the tilts are λᵃ = t/πᵃ and λᵇ = t/πᵇ with the shares π of these
-rows, and the maximum is over all rates whose gap is the margin. The expectation of F is at most 1. Shiryaev and
-Roberts' recursion R ← (1 + R) F then grows by at most 1 in each update on average, for every tilt, pair and direction,
-and so does their mean. An alarm is raised when the mean reaches ``run_length``, so the average number of updates
-between false alarms is at least ``run_length``. After an alarm the detector starts again.
+rows, and the maximum is over all rates whose gap is the margin. The expectation of F is at most 1. Rates may change
+from row to row: ψ is concave in p, so what counts is the gap between the two averages of the rates over the rows of the
+block. Averages can differ although the gap is 0 at every moment, if rates and shares of groups drift together within a
+block; then alarms may be more frequent than stated. From one block to the next, rates may change in any way that keeps
+these gaps within the margin.
+
+Shiryaev and Roberts' recursion R ← (1 + R) F then grows by at most 1 in each update on average, for every tilt, pair
+and direction, and so does their mean. An alarm is raised when the mean reaches ``run_length``, so the average number of
+updates between false alarms is at least ``run_length``. After an alarm the detector starts again.
 
 Updates with few rows wait until ``BLOCK`` rows of both groups of a pair are there. Two streams, one after the other,
 compose: R = Rᴬ Fᴮ + Rᴮ and F = Fᴬ Fᴮ.

@@ -213,7 +213,7 @@ def _checksums(file: IO[bytes], offset: int) -> tuple[str, str]:
 def _read_whole(path: Path, position: Position, columns: Columns) -> Iterator[Part]:
     """Yield the rows of a file that cannot grow, after those that were read before."""
     status = path.stat()
-    stamp = hashlib.sha256(f"{status.st_size} {status.st_mtime_ns}".encode()).hexdigest()
+    stamp = _stamp(status)
     if position.head and position.head != stamp:
         raise Changed(
             f"{position.name} was changed after {position.rows:,} of its rows were counted. Give every file its own "
@@ -234,6 +234,25 @@ def _read_whole(path: Path, position: Position, columns: Columns) -> Iterator[Pa
             position = replace(position, offset=read, rows=position.rows + new.num_rows)
             yield Part(new, position, BadRows(limit=sys.maxsize))
     yield Part(table.slice(0, 0), replace(position, done=True, rows=position.rows + bad.total), bad)
+
+
+def _stamp(status: os.stat_result) -> str:
+    """Checksum of the size of a file and of when it was changed."""
+    return hashlib.sha256(f"{status.st_size} {status.st_mtime_ns}".encode()).hexdigest()
+
+
+def is_same(path: Path, position: Position) -> bool:
+    """Whether a file is the one that was read up to a position, under whatever name."""
+    if not position.head:
+        return False
+    if not can_grow(path):
+        return position.head == _stamp(path.stat())
+    with path.open("rb") as file:
+        try:
+            check_same_file(file, position)
+        except Changed:
+            return False
+    return True
 
 
 def is_complete(path: Path) -> bool:

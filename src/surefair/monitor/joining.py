@@ -50,11 +50,11 @@ class Joining:
             record = self.known[one] = self.changed[one] = Record(self.number, decided, None)
             self.counts["waiting"] += 1
             label = label if self.needs_labels else label or 0
-        elif record.decided == decided:
-            self.counts["repeated"] += 1
-        else:
+        elif record.decided != decided or (self.needs_labels and _differ(record.label, label)):
             self.counts["conflicting"] += 1
             return
+        else:
+            self.counts["repeated"] += 1
         if label is not None and record.label is None:
             self._finish(one, record, label)
 
@@ -74,3 +74,7 @@ class Joining:
         record.label = label
         self.changed[one] = record
         self.complete.append((record.decided[0], label, record.decided[1]))
+
+
+def _differ(known: int | None, label: int | None) -> bool:
+    return known is not None and label is not None and known != label

@@ -10,7 +10,8 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from copy import copy
+from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -50,19 +51,20 @@ class Journal:
     Attributes
     ----------
     monitor : FairnessMonitor
-        As it was after the last transaction, and then changed by the watcher.
+        As it was after the last transaction, and then changed by the watcher; a transaction that fails undoes this.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any], monitor: FairnessMonitor) -> None:
+        self.monitor = monitor
         self.db = sqlite3.connect(folder / NAME, isolation_level=None)
         try:
-            self._open(folder, settings, monitor)
+            self._open(folder, settings)
         except sqlite3.DatabaseError as error:
             raise ValueError(
                 f"{str(folder / NAME)!r} cannot be used: {error}. Restore it, or watch with a new checkpoint folder."
             ) from error
 
-    def _open(self, folder: Path, settings: dict[str, Any], monitor: FairnessMonitor) -> None:
+    def _open(self, folder: Path, settings: dict[str, Any]) -> None:
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.execute("PRAGMA synchronous = NORMAL")
         if not self.db.execute("SELECT name FROM sqlite_master").fetchall():
@@ -75,7 +77,6 @@ class Journal:
         if not self.positions():  # nothing was counted, so settings may change
             with self.transaction():
                 self.keep("settings", json.dumps(settings))
-                self.monitor = monitor
                 self.keep_monitor()
         known = json.loads(self.kept("settings"))
         for name, value in json.loads(json.dumps(settings)).items():
@@ -88,14 +89,16 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Do all changes or none."""
+        """Do all changes or none, in the file and in the monitor."""
+        before = copy(self.monitor)  # an update gives the monitor a new state, and leaves the old one as it was
         self.db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self.db.execute("COMMIT")
         except BaseException:
+            self.monitor = before
             self.db.rollback()
             raise
-        self.db.execute("COMMIT")
 
     def close(self) -> None:
         """Close the file."""
@@ -131,6 +134,12 @@ class Journal:
     def keep_position(self, position: Position) -> None:
         """Keep how far a file has been read."""
         self.db.execute("INSERT OR REPLACE INTO positions VALUES (?, ?)", (position.name, json.dumps(asdict(position))))
+
+    def rename_positions(self, moved: dict[str, Position]) -> None:
+        """Keep positions under new names, which may be old names of others."""
+        self.db.executemany("DELETE FROM positions WHERE name = ?", [(one.name,) for one in moved.values()])
+        for name, position in moved.items():
+            self.keep_position(replace(position, name=name))
 
     def add_bad(self, bad: BadRows) -> None:
         """Count rows that cannot be used."""

@@ -50,7 +50,10 @@ class FairnessMonitor:
     decisions so far, by a confidence sequence: you may look after every update, and the probability that the sequence
     is ever wrong is at most one minus the confidence level. This is exact, for any number of rows, if the rates of the
     groups stay the same. *Has the gap changed?* ``alarms`` answers it: as long as every gap is within the margin, the
-    average number of updates between two false alarms is at least ``run_length``, whatever else the rates do.
+    average number of updates between two false alarms is at least ``run_length``. The rates may change from update to
+    update. Within an update, a gap is the difference between the groups' average rates, over the rows of that update.
+    If rates and shares of groups drift together within an update, these averages differ even if there is no gap at any
+    moment, so keep updates short compared with such drift.
 
     Parameters
     ----------
@@ -123,7 +126,8 @@ class FairnessMonitor:
         y_true : array-like of shape (n_rows,), optional
             Labels, with the same two values; missing where a label comes later.
         ids : array-like of shape (n_rows,), optional
-            What identifies each decision, for labels that come later by ``add_labels``.
+            What identifies each decision, for labels that come later by ``add_labels``. An id is known as long as its
+            decision waits for its label; a decision that comes again in the meantime counts once.
 
         Returns
         -------
@@ -142,14 +146,13 @@ class FairnessMonitor:
             )
         state = self._among(columns, other)
         group = state.stretches.groups.codes(columns)
-        waiting = state.waiting
-        if keys is not None and not known.all():
-            later = np.flatnonzero(~known)
+        waiting, now = state.waiting, np.arange(n)
+        if keys is not None and (waiting.decisions or not known.all()):
             waiting = waiting.copy()
-            rows = np.column_stack([group[later], decision[later]]).tolist()
-            waiting.put([keys[i] for i in later], map(tuple, rows))
+            rows = np.column_stack([group, decision]).tolist()
+            now = np.array(waiting.put(keys, map(tuple, rows), known.tolist()), dtype=np.int64)
         moved = state._replace(waiting=waiting)
-        self._state = _counted(moved, group[known], truth[known], decision[known], self.update_rows)
+        self._state = _counted(moved, group[now], truth[now], decision[now], self.update_rows)
         self._library = library_of(
             next(iter(sensitive_features.values())) if isinstance(sensitive_features, dict) else sensitive_features
         )
@@ -158,8 +161,13 @@ class FairnessMonitor:
     def add_labels(self, y_true: Any, *, ids: Any) -> Self:
         """Take labels of decisions that came before, by id. The decisions count from now on.
 
-        Labels whose id does not wait are counted as unknown. When a label comes must not depend on what it is, within
-        a group: if good outcomes are reported sooner, the rates are distorted.
+        Labels whose id does not wait are counted as unknown.
+
+        Whether and when a label comes must not distort the rates. Within each group, it must not depend on the decision
+        for rates among the truly positive or negative (true and false positive and negative rates, equalized odds), not
+        on the label for rates among decisions (precision, false discovery and omission rates) and for base rates, and
+        on neither for accuracy and error rate. For example, if only accepted applicants for loans ever get a label,
+        every group seems to have a true-positive rate of 1, and the gap looks small whatever it is.
 
         Parameters
         ----------

@@ -52,8 +52,11 @@ def as_prometheus(status: dict[str, Any], now: float) -> str:
             for name in ("estimate", "low", "high")
             if interval[name] is not None
         ]
+    fates = dict(status["labels"])
+    waiting = fates.pop("waiting")
+    lines += _family("surefair_labels_waiting", "gauge", "Decisions that wait for a label.", waiting, source=source)
     for name, help_text, found, label in (
-        ("surefair_labels_total", "Decisions and labels with ids, by what became of them.", status["labels"], "fate"),
+        ("surefair_labels_total", "Decisions and labels with ids, by what became of them.", fates, "fate"),
         ("surefair_bad_rows_total", "Rows that cannot be used.", status["bad_rows"], "reason"),
     ):
         lines += [f"# HELP {name} {help_text}", f"# TYPE {name} counter"]

@@ -59,18 +59,28 @@ class Waiting:
         """Return a copy, so that an error leaves the original as it was."""
         return Waiting(self.most, dict(self.decisions), self.fates + Fates())
 
-    def put(self, ids: Iterable[str], decisions: Iterable[Decision]) -> None:
-        """Let decisions wait; the oldest expire if there are too many."""
-        for one, decision in zip(ids, decisions, strict=True):
-            if one not in self.decisions:
-                self.decisions[one] = decision
-            elif self.decisions[one] == decision:
-                self.fates.repeated += 1
-            else:
+    def put(self, ids: Sequence[str], decisions: Iterable[Decision], labelled: Sequence[bool]) -> list[int]:
+        """Let decisions without a label wait, and return the places of those that count now.
+
+        A decision that waits, and comes again with its label, waits no longer and counts now. The oldest decisions
+        expire if too many wait.
+        """
+        places = []
+        for place, (one, decision) in enumerate(zip(ids, decisions, strict=True)):
+            known = self.decisions.get(one)
+            if known is not None and known != decision:
                 self.fates.conflicting += 1
+                continue
+            self.fates.repeated += known is not None
+            if labelled[place]:
+                self.decisions.pop(one, None)
+                places.append(place)
+            else:
+                self.decisions[one] = decision
         while len(self.decisions) > self.most:
             self.decisions.pop(next(iter(self.decisions)))
             self.fates.expired += 1
+        return places
 
     def take(self, ids: Sequence[str]) -> tuple[list[int], list[Decision]]:
         """Take out the decisions of these ids: positions of the ids that waited, and their decisions."""
@@ -96,7 +106,7 @@ class Waiting:
         """Let the decisions of another stream wait here, too."""
         merged = self.copy()
         merged.fates = merged.fates + other.fates
-        merged.put(other.decisions, other.decisions.values())
+        merged.put([*other.decisions], other.decisions.values(), [False] * len(other.decisions))
         return merged
 
     def pack(self, columns: int) -> tuple[dict[str, Any], Arrays]:

@@ -25,6 +25,7 @@ from surefair.monitor.following import (
     can_grow,
     check_same_file,
     is_complete,
+    is_same,
     listed,
     read_lines,
     read_new,
@@ -188,8 +189,9 @@ class Watcher:
         for part in self._new_parts(stop):
             self._count(part)
             found = True
-            if time.monotonic() - self._written > STATUS_SECONDS:
+            if self._untold() or time.monotonic() - self._written > STATUS_SECONDS:
                 self.write_status()
+            self._tell_alarms()
             if stop():
                 break
         if found or self._written < 0:
@@ -206,10 +208,28 @@ class Watcher:
         if not path.exists() and not self.journal.positions():
             raise FileNotFoundError(f"There is no file or folder {source!r}. Check its name.")
         if path.is_dir():
-            for file in listed(path):
+            files = listed(path)
+            self._follow_renamed(files)
+            for file in files:
                 yield from self._of_folder(file)
         elif path.exists():  # between two steps of a rotation there may be no file
             yield from self._of_file(path)
+
+    def _follow_renamed(self, files: list[Path]) -> None:
+        """Give positions of files that were renamed in a folder their new names."""
+        inodes = {file.name: file.stat().st_ino for file in files}
+        strangers = [file for file in files if self.journal.position(file.name).inode != inodes[file.name]]
+        if not strangers:
+            return
+        lost = {one.inode: one for one in self.journal.positions() if inodes.get(one.name) != one.inode}
+        moved = {}
+        for file in strangers:
+            position = lost.get(inodes[file.name])
+            if position is not None and is_same(file, position):
+                moved[file.name] = position
+        if moved:
+            with self.journal.transaction():
+                self.journal.rename_positions(moved)
 
     def _of_folder(self, path: Path) -> Iterator[Part]:
         """Read a file in a folder."""
@@ -223,21 +243,19 @@ class Watcher:
         if not can_grow(path):
             yield from read_new(path, position, self._columns)
             return
-        if position.inode and path.stat().st_ino != position.inode:
-            old = self._held.pop(path.name, None) or _renamed(path, position)
-            if old is None:
-                _check_copy(path, position)
-            else:
-                with old:
-                    yield from read_lines(old, position, self._columns)
-                if path.stat().st_size == 0:
-                    return  # whoever writes may still be writing to the old file
-                position = replace(Position(path.name), rows=self.journal.position(path.name).rows)
-                with self.journal.transaction():
-                    self.journal.keep_position(position)
-                    self.journal.keep("rotations", self.journal.kept("rotations", 0) + 1)
         if path.name not in self._held:
-            self._held[path.name] = path.open("rb")
+            self._held[path.name] = _open_again(path, position)
+        held = self._held[path.name]
+        yield from read_lines(held, position, self._columns)
+        now = path.stat()
+        if os.path.samestat(os.fstat(held.fileno()), now) or now.st_size == 0:
+            return  # while the new file is empty, whoever writes may still be writing to the old one
+        position = replace(Position(path.name), rows=self.journal.position(path.name).rows)
+        with self.journal.transaction():
+            self.journal.keep_position(position)
+            self.journal.keep("rotations", self.journal.kept("rotations", 0) + 1)
+        self._held.pop(path.name).close()  # only now: the old file may be deleted already
+        self._held[path.name] = path.open("rb")
         yield from read_lines(self._held[path.name], position, self._columns)
 
     # -- Counting -----------------------------------------------------------------------------------------------------
@@ -310,24 +328,27 @@ class Watcher:
 
     def _tell_alarms(self) -> None:
         """Pass on alarms that nobody has been told of; after a crash, the last one may be told twice."""
-        alarms = self.monitor.counts["alarms"]
-        told = self.journal.kept("told", 0)
-        if alarms == told:
-            return
-        for alarm in self.monitor.alarms[told - alarms :]:
-            told += 1
+        untold = self._untold()
+        for number, alarm in enumerate(untold, self.monitor.counts["alarms"] - len(untold) + 1):
             if self.on_alarm is not None:
                 self.on_alarm(alarm, self.monitor.to_dict())
-        with self.journal.transaction():
-            self.journal.keep("told", alarms)
+            with self.journal.transaction():
+                self.journal.keep("told", number)
+
+    def _untold(self) -> tuple[Alarm, ...]:
+        """Alarms that nobody has been told of."""
+        new = self.monitor.counts["alarms"] - self.journal.kept("told", 0)
+        return self.monitor.alarms[-new:] if new else ()
 
 
-def _renamed(path: Path, position: Position) -> IO[bytes] | None:
-    """Find the file that had this name before, beside it."""
-    for other in sorted(path.parent.iterdir()):
-        if other.is_file() and other.stat().st_ino == position.inode:
-            return other.open("rb")
-    return None
+def _open_again(path: Path, position: Position) -> IO[bytes]:
+    """Open the file that was read before; if it was renamed, it is beside the one that has its name now."""
+    if position.inode and path.stat().st_ino != position.inode:
+        for other in sorted(path.parent.iterdir()):
+            if other.is_file() and other.stat().st_ino == position.inode:
+                return other.open("rb")
+        _check_copy(path, position)
+    return path.open("rb")
 
 
 def _check_copy(path: Path, position: Position) -> None:

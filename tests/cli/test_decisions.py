@@ -21,7 +21,7 @@ import surefair as sf
 from surefair.audit.decisions import run as running
 from surefair.cli import main
 
-FEW = ("--replicates", "60")
+FEW = ("--replicates", "100")  # enough for two columns that share the error
 CHUNKED = (
     "from surefair.audit.decisions import run as a; a.CHUNK = 200; import time; take = a.RunningDecisions._take\n"
     "def slow(self, *rest): take(self, *rest); time.sleep(0.02)\n"

@@ -122,9 +122,9 @@ def judge(interval: Interval, wide: Interval, margin: float) -> dict[str, Any]:
     beyond = interval.estimate < margin if interval.metric.endswith(RATIO) else interval.estimate > margin
     deciding = wide if beyond else interval
     needed = {key: plain(float(value)) for key, value in deciding.rows_needed(margin)._asdict().items()}
-    verdict = interval.verdict(margin)
-    verdict = wide.verdict(margin) if verdict == VIOLATES else verdict
-    ruled_out = [one.message for one in interval.diagnostics if one.forbids_verdict]
+    judged = wide if interval.verdict(margin) == VIOLATES else interval
+    verdict = judged.verdict(margin)
+    ruled_out = [one.message for one in judged.diagnostics if one.forbids_verdict]
     return {
         "metric": interval.metric,
         "margin": float(margin),

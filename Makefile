@@ -25,17 +25,17 @@ data: .venv/installed  ## download the data files into the folder SUREFAIR_DATA,
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n 2 --dist loadfile --ignore=tests/engines
 
-test: lint  ## lint, check types and imports, run tests and doctests; six to eight minutes
+test: lint  ## lint, check types and imports, run tests and doctests; about a quarter of an hour
 	$(PYTEST) $(PARALLEL) -m "not slow"
 
-test-slow: .venv/installed  ## run the slow tests: killed processes, Chromium, coverage; about eight minutes
+test-slow: .venv/installed  ## run the slow tests: killed processes, Chromium, coverage; about a quarter of an hour
 	$(PYTEST) $(PARALLEL) -m slow
 
 .venv/engines: .venv/installed
 	$(BIN)/python -m pip install --quiet --editable ".[dask,ray,river,spark]"
 	touch $@
 
-test-distributed: .venv/engines  ## test Dask, Ray and Spark (needs Java 17) on local clusters, and River; about five minutes
+test-distributed: .venv/engines  ## test Dask, Ray and Spark (needs Java 17) on local clusters, and River; about ten minutes
 	$(PYTEST) tests/engines tests/monitor/test_river.py
 
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d " ")

@@ -9,7 +9,7 @@ from scipy.stats import hypergeom
 
 from surefair.diagnostics._diagnostic import SELDOM, Diagnostic, first_few
 
-SHARE = 0.01  # of the rows may contradict the use of a column; a value that is more common has a feature of its own
+SHARE = 0.01  # of the rows may contradict the use of a column; a more common value gets its own feature
 
 
 class Column(NamedTuple):

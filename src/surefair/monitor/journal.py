@@ -1,7 +1,7 @@
 """Journal: everything that a watcher must not forget, in one SQLite file.
 
 Counts, positions in files, ids and the path of the interval change in one transaction for each part of the data, so a
-watcher that is killed goes on exactly where it was: no row is counted twice, and none is lost.
+watcher that is killed continues exactly where it was: no row is counted twice, and none is lost.
 """
 
 from __future__ import annotations

@@ -308,7 +308,7 @@ class Watcher:
     # -- What is written ----------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """Everything that is known, ready for JSON; it depends on the rows alone, not on when they were read."""
+        """Everything that is known, ready for JSON; the counts do not depend on when rows were read."""
         journal = self.journal
         files = [{"name": one.name, "rows": one.rows} for one in journal.positions()]
         found = self.monitor.to_dict()

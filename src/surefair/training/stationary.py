@@ -44,6 +44,7 @@ WEIGHTS = (0.01, 0.1)  # shares of a penalty in which it goes up
 STEPS = 80  # of Newton's method in each stage, at most
 SETTLED = 20  # steps after which no combination of pairs is released, or the solver could go round in circles
 STILL = 1e-3  # share by which θ or the multipliers move, at most, while the Hessian stays as it is
+PATIENCE = 12  # steps without a smaller residual after which the solver gives up a replicate
 RELEASES = 3  # how often a pair may be released in one stage: it circles if the constraint itself makes it unclear
 BETTER = 0.98  # share of the objective below which another optimum is clearly better
 SAME = 1e-2  # distance, relative to the coefficients, of paths that lead to the same optimum
@@ -292,12 +293,17 @@ class Conditions:
         return self._ends(tolerance, penalty, whole=False)[0]
 
     @one_blas_thread()
-    def beside(self, near: Stationary, tolerance: float, penalty: float, enough: float = RESIDUAL) -> Stationary:
-        """Find the optimum beside a point that is near, without a look at others."""
+    def beside(
+        self, near: Stationary, tolerance: float, penalty: float, enough: float = RESIDUAL, patience: int = STEPS
+    ) -> Stationary:
+        """Find the optimum beside a point that is near, without a look at others.
+
+        The solver gives up after ``patience`` steps without a smaller residual.
+        """
         if len(self.comparisons.pairs) == 0:
             return self.free(near.theta)
         level = _levels(0.0, tolerance, penalty)[-1]
-        theta, push, reached = self._newton(near.theta, near.push, level, enough)
+        theta, push, reached = self._newton(near.theta, near.push, level, enough, patience)
         return Stationary(theta, push, self._objective(theta, level), reached)
 
     def part(self, rows: Any) -> Conditions:
@@ -404,7 +410,7 @@ class Conditions:
         return pairs[:, : rank if release else max(rank, before)]
 
     def _newton(
-        self, theta: FloatArray, push: FloatArray, level: Level, enough: float
+        self, theta: FloatArray, push: FloatArray, level: Level, enough: float, patience: int = STEPS
     ) -> tuple[FloatArray, FloatArray, bool]:
         """Sequential quadratic programming for θ and multipliers at one level, until the residual is small enough."""
         c = self.comparisons
@@ -412,7 +418,7 @@ class Conditions:
         left = best = np.inf
         on = np.asarray(push != 0.0, dtype=np.float64)
         released = np.zeros(len(on))
-        rank = 0
+        rank = latest = 0
         moved = np.inf  # since the Hessian was computed, relative to θ and to the multipliers
         for number in range(STEPS):
             at = self._at(theta)
@@ -451,10 +457,12 @@ class Conditions:
             step = -inverse @ (slope + c.by_rate(new) @ tangent.slopes)
             size = self._size(step)
             most = max(0.5, 0.2 * float(np.linalg.norm(theta)))
-            share = (min(1.0, most / size) if size > 0.0 else 1.0) * (1.0 if left < 0.9 * best else 0.5)
+            closer = left < 0.9 * best
+            share = (min(1.0, most / size) if size > 0.0 else 1.0) * (1.0 if closer else 0.5)
+            latest = number if closer else latest
             best = min(best, left)
-            if not np.isfinite(share * step).all():
-                return theta, push, False
+            if not np.isfinite(share * step).all() or number - latest > patience:
+                return theta, push, left < NEARLY
             moved += share * size / max(float(np.linalg.norm(theta)), 1e-300)
             moved += share * float(np.abs(new - push).max()) / max(float(np.abs(new).max()), 1e-300)
             theta = theta + share * step

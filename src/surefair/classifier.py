@@ -50,6 +50,7 @@ from surefair.rows import (
     as_column,
     as_columns,
     as_features,
+    as_keys,
     as_weight,
     check_some_weight,
     is_sparse,
@@ -66,7 +67,7 @@ from surefair.training.model import Model, Problem
 from surefair.training.problem import SOLVERS
 
 DTYPES = ["float64", "float32"]
-FORMAT, VERSION = "surefair.FairClassifier", 10
+FORMAT, VERSION = "surefair.FairClassifier", 11
 MOST_REPLICATES = 1_000_000
 _TAKING_OVER = Lock()  # held while a model takes the place of the one that it was trained from
 LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")  # of data frames
@@ -202,7 +203,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -- Training ---------------------------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any, *, sensitive_features: Any = None, constraint_set: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        constraint_set: Any = None,
+        sample_weight: Any = None,
+        clusters: Any = None,
     ) -> Self:
         """Train on the rows: exactly if there are few, else in one pass, in the order given.
 
@@ -223,12 +231,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Intervals are then given the constraint set. By default the constraint is learnt from all rows.
         sample_weight : array-like of shape (n_rows,), optional
             A row of twice the weight takes a step twice as long. Only the ratios of the weights matter.
+        clusters : array-like of shape (n_rows,), optional
+            What each row belongs to, for example a person with several rows. In a replicate, rows of one cluster share
+            their weight, so intervals are as wide as the number of clusters warrants. It needs rows that are dense, or
+            sparse with at most 1,000 features, and no fixed constraint.
 
         Returns
         -------
         self
         """
-        return fit_by(self, Fit.learn, X, y, sensitive_features, constraint_set, sample_weight)
+        return fit_by(self, Fit.learn, X, y, sensitive_features, constraint_set, sample_weight, clusters)
 
     def partial_fit(
         self,
@@ -239,6 +251,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: Any = None,
         constraint_set: Any = None,
         sample_weight: Any = None,
+        clusters: Any = None,
     ) -> Self:
         """Continue the pass with the next rows of the stream.
 
@@ -248,7 +261,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y, sensitive_features, sample_weight
+        X, y, sensitive_features, sample_weight, clusters
             As in ``fit``. An empty batch changes nothing.
         classes : array-like of shape (2,), optional
         constraint_set : tuple, optional
@@ -264,7 +277,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         before = self.__dict__.get("model_")
         known: tuple[Diagnostic, ...] = ()
         if before is None:
-            model, rows, given = new._declare(X, y, sensitive_features, constraint_set, classes, sample_weight)
+            model, rows, given = new._declare(
+                X, y, sensitive_features, constraint_set, classes, sample_weight, clusters
+            )
             if len(model.labels.values) == 1:
                 raise ValueError(
                     f"The first batch shows only the label {model.labels.values.tolist()[0]!r}. "
@@ -278,7 +293,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"classes={list(classes)!r} differs from the first call's {self.classes_.tolist()}.")
             model = before
             known = model.diagnostics
-            rows = next_rows(new, X, y, sensitive_features, sample_weight)
+            rows = next_rows(new, X, y, sensitive_features, sample_weight, clusters)
         model = model.take(rows, effective_n_jobs(self.n_jobs))
         said = {(one.name, one.message) for one in known}  # numbers may change from batch to batch
         issue([one for one in model.diagnostics if (one.name, one.message) not in said])
@@ -453,6 +468,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         source: str = "total",
         method: str = "percentile",
         sample_weight: Any = None,
+        clusters: Any = None,
         anytime: bool = False,
     ) -> Interval:
         """Confidence interval for the unfairness, measured on held-out rows.
@@ -478,6 +494,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             is fixed, of replicates mirrored at the fit, which removes the bias of its steps. "cheap" is valid from 2
             replicates on, and wide with few. "paper" is the published version, for reproduction only.
         sample_weight : array-like of shape (n_rows,), optional
+        clusters : array-like of shape (n_rows,), optional
+            What each evaluation row belongs to, for example a person with several rows. Rows of one cluster may depend
+            on each other; limits of the sources "evaluation" and "total" then use Student's t law.
         anytime : bool
             Whether the interval must hold at all looks together, as often as you ask for it while rows come in. It is
             wider. For source "evaluation", where the model stays the same and evaluation rows are added in the order
@@ -492,11 +511,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         question = self._question(metric, source, method, confidence_level)
         model = self._replicated()
         if anytime:
-            check_anytime(method, sample_weight=sample_weight if source == "evaluation" else None)
-            rows = self.rows(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight, need_groups=True)
+            check_anytime(method, sample_weight=sample_weight if source == "evaluation" else None, clusters=clusters)
+        _check_method(method, source, clusters)
+        rows = self.rows(
+            X, y, sensitive_features=sensitive_features, sample_weight=sample_weight, clusters=clusters,
+            need_groups=True,
+        )  # fmt: skip
+        if anytime:
             n_threads = effective_n_jobs(self.n_jobs)
             return self._issued(anytime_interval(model, rows, question, n_threads, self.library_))
-        rows = self.rows(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight, need_groups=True)
         tally = Tally.of(model, rows, (source,), method, effective_n_jobs(self.n_jobs))
         return self._issued(model_interval(model, tally, question, self.library_))
 
@@ -509,6 +532,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sources: str | Sequence[str] = tuple(SOURCES),
         method: str = "percentile",
         sample_weight: Any = None,
+        clusters: Any = None,
     ) -> Tally:
         """Count what intervals need from some evaluation rows; tallies of several parts of the rows add.
 
@@ -516,7 +540,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y, sensitive_features, method, sample_weight
+        X, y, sensitive_features, method, sample_weight, clusters
             As in ``fairness_interval``. The rows may be of one group only, and there may be none.
         sources : str or sequence of str
             Sources that will be asked for.
@@ -544,8 +568,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for source in sources:
             one_of(source, SOURCES, "source")
         one_of(method, METHODS, "method")
+        for source in sources:
+            _check_method(method, source, clusters)
         model = self._replicated()
-        rows = self._evaluation_rows(X, y, sensitive_features, sample_weight)
+        rows = self._evaluation_rows(X, y, sensitive_features, sample_weight, clusters)
         return Tally.of(model, rows, sources, method, effective_n_jobs(self.n_jobs), fingerprint=True)
 
     def tallied_interval(
@@ -586,6 +612,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         source: str = "total",
         n_folds: int = N_FOLDS,
         sample_weight: Any = None,
+        clusters: Any = None,
     ) -> Interval:
         """Interval for unfairness where rows are few: every row serves for training and for evaluation.
 
@@ -596,8 +623,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y, sensitive_features, sample_weight
-            As in ``fit``.
+        X, y, sensitive_features, sample_weight, clusters
+            As in ``fit``. Rows of one cluster are in one fold.
         metric : str, Criterion or None
             By default the criterion.
         confidence_level : float
@@ -631,7 +658,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         check_groups_given(sensitive_features)
         one_of(source, SOURCES, "source")
-        new, model, rows, _ = declare(self, X, y, sensitive_features, None, sample_weight)
+        new, model, rows, _ = declare(self, X, y, sensitive_features, None, sample_weight, clusters)
         asked = get_metric(metric or model.problem.criterion or "demographic_parity")
         question = Question(asked, source, METHOD, check_level(confidence_level))
         found = CrossFit.of(model.problem, rows, int(n_folds), effective_n_jobs(self.n_jobs))
@@ -666,7 +693,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_level(confidence_level)
         one_of(method, (*BOOTSTRAP_METHODS, *COVARIANCE_METHODS), "method")
         model = self.answer() if method in COVARIANCE_METHODS else self._replicated()
-        table = coefficient_table(model.trained, model.features, confidence_level, method)
+        table = coefficient_table(model, model.features, confidence_level, method)
         issue(coefficient_diagnostics(model, confidence_level, method))
         return make_frame(table, like=self.library_)
 
@@ -700,13 +727,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         sensitive_features: Any = None,
         sample_weight: Any = None,
+        clusters: Any = None,
         need_groups: bool = False,
     ) -> Rows:
         """Check rows and code them as this fitted classifier does.
 
         Parameters
         ----------
-        X, y, sensitive_features, sample_weight
+        X, y, sensitive_features, sample_weight, clusters
             As in ``fairness_interval``; without sensitive features the rows have no groups.
         need_groups : bool
             Whether sensitive features are required.
@@ -717,28 +745,30 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if sensitive_features is None and not need_groups:
-            rows = self._code(X, y, None, sample_weight)
+            rows = self._code(X, y, None, sample_weight, clusters)
             check_some_weight(rows.weight, "in the population")
             return rows
-        rows = self._evaluation_rows(X, y, sensitive_features, sample_weight)
+        rows = self._evaluation_rows(X, y, sensitive_features, sample_weight, clusters)
         rows.groups.check_comparable()
         if rows.n == 0:
             raise ValueError("There are no evaluation rows. Pass at least one row of each group.")
         check_some_weight(rows.weight, "to count")
         return rows
 
-    def _evaluation_rows(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Rows:
+    def _evaluation_rows(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, clusters: Any = None
+    ) -> Rows:
         """Check and code evaluation rows, which may be too few to compare groups."""
         check_groups_given(sensitive_features)
         columns = self._columns(sensitive_features, self.model_.groups, measured=True)
         known = self.model_.groups
         groups = Groups.of(columns) if known is None else known.measured_by(columns)
-        rows = self._code(X, y, None, sample_weight)
+        rows = self._code(X, y, None, sample_weight, clusters)
         codes = groups.codes(columns)
         same_length(X=rows.y, sensitive_features=codes)
         return replace(rows, group=codes, names=rows.names._replace(groups=groups))
 
-    def _code(self, X: Any, y: Any, columns: SensitiveColumns | None, sample_weight: Any) -> Rows:
+    def _code(self, X: Any, y: Any, columns: SensitiveColumns | None, sample_weight: Any, clusters: Any = None) -> Rows:
         """Check rows, and code them by the labels and groups that are known, and any new groups."""
         values = self._check_features(X, reset=False)
         model = self.model_
@@ -746,10 +776,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if columns is not None and groups is not None and values.shape[0]:
             groups = groups.joined(columns)
         names = Names(model.features, model.labels, groups)
-        return _coded(values, self._check_labels(y), columns, sample_weight, names)
+        return _coded(values, self._check_labels(y), columns, sample_weight, names, clusters)
 
     def _declare(
-        self, X: Any, y: Any, sensitive_features: Any, constraint_set: Any, classes: Any, sample_weight: Any
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        constraint_set: Any,
+        classes: Any,
+        sample_weight: Any,
+        clusters: Any = None,
     ) -> tuple[Model, Rows, Rows | None]:
         """Check parameters and the first rows; returns a model before its first row, the rows and a constraint set."""
         check_parameters(self, fixed=constraint_set is not None)
@@ -760,7 +797,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         values = self._check_features(X, reset=True)
         labels = self._check_labels(y)
-        if constraint_set is not None or self.step_size != "auto":
+        fixed = constraint_set is not None or self.step_size != "auto"
+        if clusters is not None and (fixed or is_wide(values)):
+            raise ValueError(
+                "clusters works for a constraint that is learnt from all rows, and for rows that are dense, or sparse "
+                "with at most 1,000 features. Leave out constraint_set and step_size, or reduce the features."
+            )
+        if fixed:
             check_plain(values, self.dtype)
         elif is_wide(values):
             check_wide(problem_of(self, seed=0), values)
@@ -782,7 +825,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = [labels.found] if apart is None else [labels.found, apart[0].found]
         declared = together(found, "y and the constraint set") if classes is None else as_column(classes, "label")
         names = Names(self._feature_names(), self._levels(declared, classes), groups)
-        rows = _coded(values, labels, columns, sample_weight, names)
+        rows = _coded(values, labels, columns, sample_weight, names, clusters)
         given = None
         if apart is not None:
             with _speaking_of("constraint_set"):
@@ -957,9 +1000,10 @@ def fit_by(
     sensitive_features: Any = None,
     constraint_set: Any = None,
     sample_weight: Any = None,
+    clusters: Any = None,
 ) -> FairClassifier:
     """Do what ``fit`` does, with ``learn`` in place of ``Fit.learn``: on other machines, for example."""
-    new, model, rows, given = declare(clf, X, y, sensitive_features, constraint_set, sample_weight)
+    new, model, rows, given = declare(clf, X, y, sensitive_features, constraint_set, sample_weight, clusters)
     model = model.train(rows, given, effective_n_jobs(clf.n_jobs), learn)
     if model.trained.weight == 0.0:
         raise ValueError(
@@ -970,11 +1014,17 @@ def fit_by(
 
 
 def declare(
-    clf: FairClassifier, X: Any, y: Any, sensitive_features: Any, constraint_set: Any, sample_weight: Any
+    clf: FairClassifier,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    constraint_set: Any,
+    sample_weight: Any,
+    clusters: Any = None,
 ) -> tuple[FairClassifier, Model, Rows, Rows | None]:
     """Check and code what ``fit`` takes; returns a copy of the classifier, a model before its first row, and rows."""
     new = copy(clf)
-    model, rows, given = new._declare(X, y, sensitive_features, constraint_set, None, sample_weight)
+    model, rows, given = new._declare(X, y, sensitive_features, constraint_set, None, sample_weight, clusters)
     if len(model.labels.values) == 1:
         raise ValueError(
             f"Classifier can't train when only one class is present: exactly two labels are needed, received "
@@ -992,7 +1042,9 @@ def check_groups_given(sensitive_features: Any) -> None:
         )
 
 
-def next_rows(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None) -> Rows:
+def next_rows(
+    clf: FairClassifier, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None, clusters: Any = None
+) -> Rows:
     """Check and code the next rows of a stream, in which new groups may appear."""
     known = clf.model_.groups
     if sensitive_features is None:
@@ -1004,10 +1056,10 @@ def next_rows(clf: FairClassifier, X: Any, y: Any, sensitive_features: Any = Non
                 "sensitive_features is missing, and the constraint is learnt from "
                 f"{'every row' if learns else 'the first rows'}. Pass the group of each row{until}"
             )
-        return clf._code(X, y, None, sample_weight)
+        return clf._code(X, y, None, sample_weight, clusters)
     if known is None:
         raise ValueError("The first call had no sensitive_features. Fit again with groups from the start.")
-    return clf._code(X, y, clf._columns(sensitive_features, known), sample_weight)
+    return clf._code(X, y, clf._columns(sensitive_features, known), sample_weight, clusters)
 
 
 def begin(clf: FairClassifier, warmup: Any) -> FairClassifier:
@@ -1117,6 +1169,15 @@ def _check_fixed(clf: FairClassifier, criterion: Criterion | None) -> None:
         )
 
 
+def _check_method(method: str, source: str, clusters: Any) -> None:
+    """Refuse methods that evaluation rows in clusters do not have."""
+    if clusters is not None and SOURCES[source].evaluation and method != "percentile":
+        raise ValueError(
+            f"With clusters, limits of source {source!r} do not depend on the method; received method={method!r}. "
+            "Leave method out."
+        )
+
+
 def _check_law(multiplier: str, what: str) -> None:
     """Refuse negative weights where the problem of a replicate would then have no optimum."""
     if multiplier in SIGNED_LAWS:
@@ -1164,20 +1225,25 @@ def draw_seed(random_state: Any) -> int:
 
 
 def _coded(
-    values: Any, labels: CodedColumn, columns: SensitiveColumns | None, sample_weight: Any, names: Names
+    values: Any,
+    labels: CodedColumn,
+    columns: SensitiveColumns | None,
+    sample_weight: Any,
+    names: Names,
+    clusters: Any = None,
 ) -> Rows:
     """Code rows whose parts were checked separately."""
     n = same_length(X=range(values.shape[0]), y=labels.code)
     weight = as_weight(sample_weight, n)
+    cluster = None if clusters is None else as_keys(clusters, "cluster")
+    same_length(X=range(n), clusters=cluster)
     width = 0 if names.groups is None else len(names.groups.levels)
-    if n == 0:
-        return Rows(values, np.empty(0), np.empty((0, width), dtype=np.int64), weight, names)
-    y = np.where(names.labels.codes(labels.found) == 1, 1.0, -1.0)[labels.code]
-    if columns is None or names.groups is None:
-        return Rows(values, y, np.full((n, width), -1), weight, names)
-    group = names.groups.codes(columns)
-    same_length(X=y, sensitive_features=group)
-    return Rows(values, y, group, weight, names)
+    y = np.where(names.labels.codes(labels.found) == 1, 1.0, -1.0)[labels.code] if n else np.empty(0)
+    group = np.full((n, width), -1)
+    if n and columns is not None and names.groups is not None:
+        group = names.groups.codes(columns)
+        same_length(X=y, sensitive_features=group)
+    return Rows(values, y, group, weight, names, cluster=cluster)
 
 
 def _check_parts(rows: Any, name: str) -> None:

@@ -146,6 +146,7 @@ class Weighed(NamedTuple):
     X: Any  # (n, D)
     y: Any  # (n,), labels
     weight: Any  # (n,), relative weights
+    key: Any  # (n,), uint64: multipliers are a function of it. The number of the row, or of its cluster
     first_row: int  # number of rows before these
 
 
@@ -350,12 +351,12 @@ def exponential_single(x: Any) -> Any:
 
 
 @compiled
-def philox(row: int, row_step: int, block: int, block_step: int, purpose: int, seed: int, words: Any) -> None:
-    """Fill words (4, n) with the random bits of n rows, or of n blocks of columns; see ``rows/philox.py``."""
+def philox(keys: Any, block: int, block_step: int, purpose: int, seed: int, words: Any) -> None:
+    """Fill words (4, n) with the random bits of n keys, or of n blocks of columns of one; see ``rows/philox.py``."""
     mask = np.uint64(0xFFFFFFFF)
     half = np.uint64(32)
     for i in range(words.shape[1]):
-        at = np.uint64(row + i * row_step)
+        at = np.uint64(keys[i * (1 - block_step)])
         x0 = at & mask
         x1 = at >> half
         x2 = np.uint64(block + i * block_step)
@@ -375,27 +376,34 @@ def philox(row: int, row_step: int, block: int, block_step: int, purpose: int, s
 
 
 @compiled
-def draw_words(law: int, seed: int, first_row: int, first_column: int, words: Any) -> None:
-    """Fill words (rows, words) with the random bits of multipliers.
+def draw_words(law: int, seed: int, keys: Any, first_column: int, words: Any) -> None:
+    """Fill words (rows, words) with the random bits of the multipliers of rows with these keys.
 
     Two-point multipliers need one bit each, so a word serves 32 columns; other laws need a word per column.
     ``first_column`` is a multiple of 32.
     """
-    n_rows, n_words = words.shape
+    n_rows = len(keys)
+    n_words = words.shape[1]
     if law == TWO_POINT:
         drawn = np.empty((4, n_rows), dtype=np.uint64)
         for word in range(n_words):
             at = first_column // 32 + word
             if word == 0 or at % 4 == 0:
-                philox(first_row, 1, at // 4, 0, 0, seed, drawn)
+                philox(keys, at // 4, 0, 0, seed, drawn)
             for i in range(n_rows):
                 words[i, word] = np.uint32(drawn[at % 4, i])
     else:
         drawn = np.empty((4, -(-n_words // 4)), dtype=np.uint64)
         for i in range(n_rows):
-            philox(first_row + i, 0, first_column // 4, 1, 0, seed, drawn)
+            philox(keys[i:], first_column // 4, 1, 0, seed, drawn)
             for word in range(n_words):
                 words[i, word] = np.uint32(drawn[word % 4, word // 4])
+
+
+@inlined
+def _numbers(first: int) -> Any:
+    """Numbers of the next DRAWN rows."""
+    return np.arange(first, first + DRAWN).astype(np.uint64)
 
 
 @inlined
@@ -841,7 +849,7 @@ def dual_averaging(
             _products_of_rows(block, basis, pairs, basis_x)
             for k in range(begun, end):
                 if i % DRAWN == 0:
-                    draw_words(law, seed, first_row + i, low, words)
+                    draw_words(law, seed, _numbers(first_row + i), low, words)
                 draw_moves(law, eta[i], stiff[i], words, i % DRAWN, low == 0, move)
                 for before in range(k):
                     for b in range(padded):
@@ -940,7 +948,7 @@ def dual_averaging_sparse(
                 for j in range(len(x)):
                     basis_x[0, f] += basis[f, where[j]] * x[j]
             if i % DRAWN == 0:
-                draw_words(law, objective.seed, batch.first_row + i, low, words)
+                draw_words(law, objective.seed, _numbers(batch.first_row + i), low, words)
             draw_moves(law, batch.eta[i], batch.stiff[i], words, i % DRAWN, low == 0, move)
             _scores_sparse(where, x, w_, product[0])
             _enter(s, 0, basis_x, faces, objective.alpha, product, move)
@@ -1159,7 +1167,7 @@ def penalised_sgd(
             x = batch.X[i]
             k = batch.first_row + i
             if i % DRAWN == 0:
-                draw_words(objective.law, objective.seed, k, low, words)
+                draw_words(objective.law, objective.seed, _numbers(k), low, words)
             draw_moves(objective.law, batch.eta[i], batch.stiff[i], words, i % DRAWN, low == 0, move)
             draw_moves(objective.law, 2.0 * kinks.strength * batch.eta[i], 0.0, words, i % DRAWN, low == 0, stiff)
             share = 1.0 / (HEAD_START + k)
@@ -1425,7 +1433,7 @@ def _add_to_cells(
     _clear(near.gradient)
     _clear(near.count)
     _clear(near.value)
-    draw_words(objective.law, objective.seed, rows.first_row + begin, low, words)
+    draw_words(objective.law, objective.seed, rows.key[begin:end], low, words)
     for four in range(begin, end, BLOCK):
         for k in range(BLOCK):
             for j in range(D):
@@ -1896,7 +1904,7 @@ def primal_dual_sparse(
                 for j in range(len(x)):
                     z[f] += reduced.basis[where[j], f] * x[j]
             if i % DRAWN == 0:
-                draw_words(law, objective.seed, batch.first_row + i, low, words)
+                draw_words(law, objective.seed, _numbers(batch.first_row + i), low, words)
             draw_moves(law, 1.0, 0.0, words, i % DRAWN, low == 0, v)
             step = batch.eta[i] / (1.0 + 2.0 * batch.eta[i] * batch.stiff[i])
             for b in range(len(v)):

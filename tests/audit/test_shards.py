@@ -200,7 +200,7 @@ def test_a_group_that_only_one_shard_has_is_counted_and_constrained(tmp_path, mo
     assert x["evaluation"] > 40
 
 
-def test_rows_of_one_person_stay_together_and_there_is_no_definite_verdict(tmp_path, monkeypatch):
+def test_rows_of_one_person_stay_together_and_share_their_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(auditing, "CHUNK", 3_000)
     table = people().assign(person=np.arange(N) % 3_000)
     folder = write(table, tmp_path / "data")
@@ -208,7 +208,9 @@ def test_rows_of_one_person_stay_together_and_there_is_no_definite_verdict(tmp_p
     one, two = (sf.audit(folder, **asked, shard_rows=rows) for rows in (3_000, None))
     assert one.rows == two.rows
     assert one.rows["training"] + one.rows["evaluation"] == N  # the warm-up rows show every person who is trained on
-    assert one.verdict == "not enough evidence"
+    assert one.verdict == two.verdict == "within margin"
+    assert one.interval()["method"] == two.interval()["method"] == "clusters"
+    assert one.interval()["high"] == pytest.approx(two.interval()["high"], abs=0.03)
 
 
 def test_held_out_rows_are_capped(folder, monkeypatch):

@@ -8,8 +8,9 @@ from scipy.stats import binom
 
 import surefair as sf
 from surefair.diagnostics import FewClusters
-from surefair.inference.clusters import MOST_KEYS, Distinct, count_clusters
+from surefair.inference.cluster_counts import count_clusters
 from surefair.rows import as_keys
+from surefair.rows.distinct import MOST_KEYS, Distinct
 
 
 def draw(seed, n_clusters, n_rows, correlation, rates=(0.3, 0.3), spanning=False):

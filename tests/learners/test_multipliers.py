@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from surefair import kernels
-from surefair.learners.multipliers import LAWS, SIGNED_LAWS, Multipliers, uniforms
+from surefair.learners.multipliers import LAWS, SIGNED_LAWS, Multipliers, row_numbers, uniforms
 from surefair.rows.philox import philox
 
 FOURTH_MOMENT = {"two_point": 1.0, "uniform": 9 / 5, "exponential": 9.0, "normal": 3.0, "poisson": 4.0}  # central
@@ -15,7 +15,7 @@ every_law = pytest.mark.parametrize("law", LAWS)
 def kernel_draw(law, seed, first_row, n_rows, first_column, n_columns):
     code, padded = LAWS[law], -(-n_columns // 4) * 4
     words = np.empty((n_rows, -(-n_columns // 32) if law == "two_point" else padded), dtype=np.uint32)
-    kernels.draw_words(code, np.uint64(seed), first_row, first_column, words)
+    kernels.draw_words(code, np.uint64(seed), row_numbers(first_row, n_rows), first_column, words)
     V = np.empty((n_rows, padded))
     for i in range(n_rows):
         kernels.draw_moves(code, 1.0, 0.0, words, i, first_column == 0, V[i])
@@ -38,8 +38,8 @@ def kernel_draw(law, seed, first_row, n_rows, first_column, n_columns):
 def test_philox_gives_the_published_answers(counter, key, answer):
     assert tuple(philox(np.array(counter, dtype=np.uint64), key).tolist()) == answer
     words = np.empty((4, 1), dtype=np.uint64)
-    row = np.uint64(counter[0] | counter[1] << 32)
-    kernels.philox(row, 0, np.uint64(counter[2]), 0, np.uint64(counter[3]), np.uint64(key), words)
+    keys = np.array([counter[0] | counter[1] << 32], dtype=np.uint64)
+    kernels.philox(keys, np.uint64(counter[2]), 0, np.uint64(counter[3]), np.uint64(key), words)
     assert tuple(words[:, 0].tolist()) == answer
 
 
@@ -96,12 +96,12 @@ def test_neighbours_are_uncorrelated(law, rows, columns):
 def test_other_seeds_and_purposes_are_independent(law):
     first, second = (Multipliers(law, seed).draw(0, 1000, 101)[:, 1:] - 1.0 for seed in (4, 5))
     assert abs(np.mean(first * second)) <= 4.5 / np.sqrt(first.size)
-    u, v = (uniforms(4, 0, 1000, 100, purpose) for purpose in (0, 1))
+    u, v = (uniforms(4, row_numbers(0, 1000), 100, purpose) for purpose in (0, 1))
     assert abs(np.mean((u - 0.5) * (v - 0.5)) * 12.0) <= 4.5 / np.sqrt(u.size)
 
 
 def test_uniform_numbers_are_never_0_or_1_and_fill_the_interval():
-    u = uniforms(9, 0, 1000, 100, purpose=0)
+    u = uniforms(9, row_numbers(0, 1000), 100, purpose=0)
     assert 0.0 < u.min() < 1e-3
     assert 1.0 - 1e-3 < u.max() < 1.0
     counts = np.bincount((u * 10).astype(int).ravel(), minlength=10)

@@ -72,7 +72,7 @@ def find(
     common = [*common, *(one for one in model.diagnostics if one.forbids_verdict)]
     common += changing_gap.check(evaluation.periods[name].rates())
     diagnostics = dict.fromkeys([*(one for interval in intervals for one in interval.diagnostics), *common])
-    table = coefficient_table(model.answer().trained, model.features, settings.confidence_level, "basic")
+    table = coefficient_table(model.answer(), model.features, settings.confidence_level, "basic")
     rows = zip(*table.values(), strict=True)
     values = {
         "name": name,

@@ -126,7 +126,7 @@ class Running(Stream):
 
     def _sharded_result(self) -> Audit:
         assert self.evaluation is not None
-        return self._conclude(self.evaluation, dependent=self.settings.clusters is not None)
+        return self._conclude(self.evaluation)
 
     def _plan(self) -> Plan:
         """Settle columns on rows of many shards, all else on the first rows; workers count these with the others."""
@@ -298,11 +298,9 @@ class Running(Stream):
         copies = copies_among(held, self.intake.feature_places)
         if self.crossed:
             self.evaluation = Evaluation.crossed(self.models, held, self.n_jobs)._replace(copies=copies)
-            return self._conclude(self.evaluation, dependent=False)
-        evaluation = Evaluation.of(self.models, held, self._count(tuple(SOURCES)))._replace(copies=copies)
-        self.evaluation = evaluation
-        units = len(np.unique(side_of(held, self.settings.random_state)))
-        return self._conclude(evaluation, dependent=self.settings.clusters is not None and units < held.n)
+            return self._conclude(self.evaluation)
+        self.evaluation = Evaluation.of(self.models, held, self._count(tuple(SOURCES)))._replace(copies=copies)
+        return self._conclude(self.evaluation)
 
     def evaluated(self, name: str) -> tuple[Model, ...]:
         """The models whose decisions were counted under this name: one, or one for each fold of cross-fitting."""
@@ -310,13 +308,13 @@ class Running(Stream):
         tally = self.evaluation.tallies[name]
         return tally.models if isinstance(tally, CrossFit) else (self.models[name].answer(),)
 
-    def _conclude(self, evaluation: Evaluation, dependent: bool) -> Audit:
+    def _conclude(self, evaluation: Evaluation) -> Audit:
         """Sum up, from what was counted on the held-out rows."""
         settings = self.settings
         if settings.shard_rows is None and (not self.path or self.path[-1]["rows"] != self.trained):
             self._note(evaluation.tallies.values())
-        common = dependent_rows.check(dependent, settings.clusters) + self.intake.late_columns()
-        if settings.clusters is None:  # otherwise a value that repeats says it better
+        common = self.intake.late_columns()
+        if settings.clusters is None:  # otherwise intervals know that rows repeat
             found_copies = dependent_rows.check_copies(*evaluation.copies)
             common += found_copies or self._check_multiples()
         found = [findings.find(name, model, evaluation, common, settings) for name, model in self.models.items()]
@@ -324,6 +322,7 @@ class Running(Stream):
         diagnostics = [*common, *(d for one in found for d in one.diagnostics)]
         diagnostics += [d for model in self.models.values() for d in model.diagnostics]
         about_rows = [*common, *(d for d in diagnostics if isinstance(d, ChangingGap))]
+        about_rows += dependent_rows.check(settings.clusters)  # the comparison of both models does not know clusters
         verdict = None
         if settings.margins:
             verdict = findings.overall(one["verdict"] for one in models[0]["verdicts"])

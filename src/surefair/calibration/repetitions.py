@@ -263,7 +263,7 @@ def _chunk(design: Repeated, repetitions: range) -> Sums:
 def _coefficients(design: Design, model: Model) -> tuple[FloatArray, list[str], list[Diagnostic]]:
     """Estimates, limits, truths and spreads of the coefficients (D, 5), their names, and what to know about them."""
     level = design.question.confidence_level
-    table = coefficient_table(model.trained, model.features, level, design.coef_method)
+    table = coefficient_table(model, model.features, level, design.coef_method)
     found = coefficient_diagnostics(model, level, design.coef_method)
     spread = np.ascontiguousarray(model.replicates.T).std(axis=0, ddof=1)
     numbers = [np.array(table[name]) for name in ("estimate", "low", "high")]

@@ -76,9 +76,9 @@ def check_multiples(times: int, distinct: int) -> list[Diagnostic]:
     return [DependentRows(message, float(times), 1.0)]
 
 
-def check(dependent: bool, column: str | None) -> list[Diagnostic]:
-    """Report rows that share a cluster, which intervals of a training audit treat as independent."""
-    if not dependent:
+def check(column: str | None) -> list[Diagnostic]:
+    """Report rows that share a value of the cluster column, where intervals treat rows as independent."""
+    if column is None:
         return []
     message = f"Rows with the same {column!r} are not independent of each other, so intervals are too narrow."
     return [DependentRows(message)]

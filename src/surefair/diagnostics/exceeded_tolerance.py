@@ -22,7 +22,5 @@ def check(low: float, tolerance: float) -> list[Diagnostic]:
     """Check the lower limit of the unfairness on evaluation rows, measured as it was constrained."""
     if not low > tolerance + ROOM:
         return []
-    message = (
-        f"The unfairness on these rows is at least {low:.3f}, and training held it to {tolerance:g} on its own rows."
-    )
+    message = f"The unfairness on these rows is at least {low:.3f}, and the tolerance in training was {tolerance:g}."
     return [ExceededTolerance(message, low, tolerance)]

@@ -34,7 +34,7 @@ def repeat(study: Study, repetition: int) -> Coefficients:
     n = study.population.n
     model = model.take(study.population.part(rng.integers(0, n, n)))
     method = study.preset.coef_method
-    table = coefficient_table(model.trained, study.features, LEVEL, method)
+    table = coefficient_table(model, study.features, LEVEL, method)
     estimate, low, high = (np.array(table[name]) for name in ("estimate", "low", "high"))
     found = [*model.diagnostics, *coefficient_diagnostics(model, LEVEL, method)]
     return Coefficients(estimate, low, high, names_of(found))

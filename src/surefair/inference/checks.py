@@ -109,11 +109,12 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     whole = fit.exact and fit.n_rows == fit.first.n
     if fit.is_newton:
-        usual = learner.usual(fit.state) if whole else 0.0  # in one pass, rows were too few to begin with
+        # In one pass, rows were too few to begin with; rows of one cluster are worth fewer than there are.
+        usual = learner.usual(fit.state) if whole and fit.first.cluster is None else 0.0
         found = unsettled_model.check(learner.mean(fit.state), fit.state.origin[: len(fit.W)], usual)
     if found:
         return found
-    if whole:  # replicates are solved, even if rows are too few for the limit law
+    if whole or fit.first.cluster is not None:  # the limit law is for many rows, which are independent
         return found
     sd = theta[:, 1:].std(axis=1, ddof=1)
     if not fit.is_newton:  # the rest needs moments of all features

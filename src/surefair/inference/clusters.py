@@ -1,8 +1,4 @@
-"""Clusters: rows that belong together, as several rows of one person do, and are not independent of each other.
-
-In replicate b all rows of a cluster have one weight V, 0 or 2, which is a function of (seed, hash of the cluster, b).
-Only sums of weights are kept: for every replicate, those of each cell (group, truth, decision). So memory does not grow
-with the rows, the sums of two parts of the rows add, and a cluster may have rows in both parts.
+"""Intervals for rows in clusters, which are not independent of each other, from the counts of ``cluster_counts``.
 
 To first order, a rate r = X / N moves by (Xᵇ - r Nᵇ) / N in replicate b. The mean of its square over the replicates
 estimates the variance of the rate, if multiplied by G / (G - 1) for G clusters. What two rates have in common, because
@@ -19,132 +15,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csc_array
 from scipy.stats import norm, t
 
 from surefair.criteria import Rate
+from surefair.inference.cluster_counts import Clustered
 from surefair.inference.counts import Counts, effective_sides, rates_of
 from surefair.inference.interval import Estimates
 from surefair.inference.limits import Gaps, Pairs, few_sides, mover, single_limits, vanishes
 from surefair.inference.moves import between, rate_moves
-from surefair.learners.multipliers import cluster_multipliers
-from surefair.rows import FloatArray, IntArray
-
-MOST_KEYS = 1024
-"""Keys of a cell that are kept. Up to so many clusters are counted exactly; beyond, to about 3 %."""
-
-BLOCK = 2**22
-"""Multipliers that are held in memory at a time."""
-
-NONE = np.uint64(2**64 - 1)
-
-
-class Distinct(NamedTuple):
-    """How many different keys each cell has, from its smallest keys; those of two parts of the rows add.
-
-    Examples
-    --------
-    >>> keys = np.array([5, 9, 5, 9, 7], dtype=np.uint64)
-    >>> found = Distinct.of(np.array([0, 0, 0, 1, 1]), keys, 2)
-    >>> found.size([0]), found.size([0, 1]), (found + found).size([1])
-    (2.0, 3.0, 2.0)
-    """
-
-    smallest: NDArray[np.uint64]  # (cells, MOST_KEYS), sorted; NONE where there are fewer
-
-    @classmethod
-    def of(cls, cell: IntArray, key: NDArray[np.uint64], n_cells: int) -> Distinct:
-        """Count the keys of rows in the cells that they are in."""
-        order = np.lexsort((key, cell))
-        cell, key = cell[order], key[order]
-        new = np.append(True, (cell[1:] != cell[:-1]) | (key[1:] != key[:-1]))[: len(cell)]
-        cell, key = cell[new], key[new]
-        place = np.arange(len(cell)) - np.searchsorted(cell, cell)
-        kept = place < MOST_KEYS
-        smallest = np.full((n_cells, MOST_KEYS), NONE)
-        smallest[cell[kept], place[kept]] = key[kept]
-        return cls(smallest)
-
-    def __add__(self, other: Distinct) -> Distinct:  # type: ignore[override]
-        both = np.stack([_first(np.concatenate(pair)) for pair in zip(self.smallest, other.smallest, strict=True)])
-        return Distinct(both)
-
-    def joined(self, cells: IntArray) -> Distinct:
-        """Join cells, given by their numbers, shape (new cells, old cells)."""
-        return Distinct(np.stack([_first(self.smallest[some].ravel()) for some in cells]))
-
-    def size(self, cells: list[int]) -> float:
-        """Return the number of different keys in any of these cells."""
-        found = _first(self.smallest[cells].ravel())
-        n = int(np.count_nonzero(found != NONE))
-        return float(n) if n < MOST_KEYS else (MOST_KEYS - 1) / (float(found[-1]) * 2.0**-64)
-
-
-def _first(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the smallest keys, each once, and NONE where there are fewer."""
-    found = np.full(MOST_KEYS, NONE)
-    distinct = np.unique(keys)[:MOST_KEYS]
-    found[: len(distinct)] = distinct
-    return found
-
-
-class Clustered(NamedTuple):
-    """Counts of rows in clusters; those of two parts of the rows add."""
-
-    counts: Counts  # arrays of shape (strata, groups, ...)
-    replicates: FloatArray  # (B, strata, groups, ...): sums of weights, in which each cluster counts 0 or 2 times
-    distinct: Distinct  # of the cells (groups, ...), numbered through
-
-    def __add__(self, other: Clustered) -> Clustered:  # type: ignore[override]
-        return Clustered(self.counts + other.counts, self.replicates + other.replicates, self.distinct + other.distinct)
-
-    @property
-    def pooled(self) -> Clustered:
-        """The same counts without strata."""
-        counts = Counts(*(table.sum(axis=0) for table in self.counts))
-        return self._replace(counts=counts, replicates=self.replicates.sum(axis=1))
-
-
-def count_clusters(
-    cell: IntArray, shape: tuple[int, ...], key: NDArray[np.uint64], weight: FloatArray, n_replicates: int, seed: int
-) -> Clustered:
-    """Count rows in clusters.
-
-    Parameters
-    ----------
-    cell : ndarray of shape (n_rows, columns)
-        Cells of each row, numbered through; a row counts once for each column.
-    shape : tuple of int
-        Shape of the table of cells: strata, groups and so on.
-    key : ndarray of shape (n_rows,)
-        Hash of each row's cluster.
-    weight : ndarray of shape (n_rows,)
-    n_replicates : int
-    seed : int
-
-    Examples
-    --------
-    >>> key = np.array([3, 3, 4], dtype=np.uint64)
-    >>> found = count_clusters(np.array([[0], [1], [1]]), (1, 2), key, np.ones(3), n_replicates=3, seed=0)
-    >>> found.counts.rows, found.distinct.size([0, 1])
-    (array([[1., 2.]]), 2.0)
-    """
-    n_cells = int(np.prod(shape))
-    columns = cell.shape[1]
-    cells, weights, keys = cell.ravel(), np.repeat(weight, columns), np.repeat(key, columns)
-    tables = (np.bincount(cells, w, minlength=n_cells).reshape(shape) for w in (None, weights, weights**2))
-    distinct, code = np.unique(keys, return_inverse=True)
-    sums = csc_array((weights, (cells, code)), shape=(n_cells, len(distinct)))
-    replicates = np.zeros((n_cells, n_replicates))
-    step = max(1, BLOCK // n_replicates)
-    for low in range(0, len(distinct), step):
-        part = slice(low, low + step)
-        replicates += np.asarray(sums[:, part] @ cluster_multipliers(seed, distinct[part], n_replicates))
-    within = n_cells // shape[0]
-    by_cell = Distinct.of(cells % within, keys, within)
-    counts = Counts(*(np.asarray(table, dtype=np.float64) for table in tables))
-    return Clustered(counts, replicates.T.reshape(n_replicates, *shape), by_cell)
+from surefair.rows import Distinct, FloatArray
 
 
 class Moves(NamedTuple):
@@ -189,9 +68,19 @@ def shared(rates: tuple[Rate, ...], found: Clustered, pairs: Pairs) -> FloatArra
     return table
 
 
-def cluster_estimates(rates: tuple[Rate, ...], found: Clustered, pairs: Pairs, confidence_level: float) -> Estimates:
-    """Rates and gaps with limits, from rows in clusters; cells are (groups, 2, 2)."""
+def cluster_estimates(
+    rates: tuple[Rate, ...], found: Clustered, pairs: Pairs, confidence_level: float, trained: FloatArray | None = None
+) -> Estimates:
+    """Rates and gaps with limits, from rows in clusters; cells are (groups, 2, 2).
+
+    ``trained`` has the rates of the replicates of a model on these rows, shape (B, rates, groups): where training is
+    random too, its movement is added to that of the evaluation rows.
+    """
     moved = moves(rates, found)
+    learnt = np.zeros_like(moved.off)
+    if trained is not None:  # training and evaluation rows are independent, so their movements can be paired at will
+        learnt = (trained - moved.rate)[np.arange(len(learnt)) % len(trained)]
+    moved = moved._replace(off=moved.off + learnt)
     measured, spread = moved.rate, moved.spread
     alone = moved.clusters < 2.0  # one cluster does not show how clusters differ
     freedom = np.where(alone, 1.0, np.maximum(moved.worth - 1.0, 1.0))
@@ -209,7 +98,8 @@ def cluster_estimates(rates: tuple[Rate, ...], found: Clustered, pairs: Pairs, c
     gap = pairs.gap(value)
     off = moved.off
     if pairs.ratio:
-        off = np.divide(off, measured, out=np.zeros_like(off), where=np.nan_to_num(measured) > 0.0)
+        some = np.nan_to_num(measured) > 0.0
+        off, learnt = (np.divide(one, measured, out=np.zeros_like(one), where=some) for one in (off, learnt))
     moved_apart = between(off, pairs, degrees_of_freedom(off, freedom, shared(rates, found, pairs), pairs))
     half, level = moved_apart.half_width(confidence_level)
     least_low, least_high = mover(value, single_limits(effective, level), pairs)
@@ -220,8 +110,9 @@ def cluster_estimates(rates: tuple[Rate, ...], found: Clustered, pairs: Pairs, c
     gaps = Gaps(pairs.finish(gap), pairs.finish(gap_low), pairs.finish(gap_high), sure)
     n = np.stack([rate.tally(found.counts.rows)[1] for rate in rates]).astype(np.int64)
     clusters = np.rint(moved.clusters).astype(np.int64)
-    nothing = np.zeros_like(moved_apart.spread)
-    return Estimates(n, measured, low, high, gaps, nothing, moved_apart.spread, by_group={"clusters": clusters})
+    training = between(learnt, pairs).spread
+    evaluation = np.sqrt(np.maximum(moved_apart.spread**2 - training**2, 0.0))
+    return Estimates(n, measured, low, high, gaps, training, evaluation, by_group={"clusters": clusters})
 
 
 def degrees_of_freedom(off: FloatArray, freedom: FloatArray, clusters: FloatArray, pairs: Pairs) -> FloatArray:

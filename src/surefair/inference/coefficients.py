@@ -12,20 +12,28 @@ from surefair import kernels
 from surefair.inference import covariance, influence
 from surefair.inference import sandwich as limit_law
 from surefair.inference.limits import limits
+from surefair.inference.sources import stretched
 from surefair.learners import trace as traces
 from surefair.learners.dual_averaging import DualAveraging
 from surefair.rows import FloatArray
 from surefair.training.fit import Fit
+from surefair.training.model import Model
 
 COVARIANCE_METHODS = ("plug_in", "random_scaling")
 """How limits of coefficients are read off the pass itself, without replicates."""
 
 
-def coefficient_limits(fit: Fit, confidence_level: float, method: str) -> tuple[FloatArray, FloatArray]:
+def coefficient_limits(model: Model, confidence_level: float, method: str) -> tuple[FloatArray, FloatArray]:
     """Limits of the coefficients of the optimum, each separately, shape (D,)."""
+    fit = model.trained
     if method not in COVARIANCE_METHODS:
-        theta = fit.theta
+        theta = stretched(fit.theta, model.n_clusters)
         return limits(theta[:, 0], theta[:, 1:].T, confidence_level, method)
+    if model.n_clusters is not None:
+        raise ValueError(
+            f"method={method!r} is for independent rows, and this classifier was trained on rows in clusters. Use a "
+            "method that needs replicates, such as 'basic'."
+        )
     if method == "plug_in":
         quantile = norm.ppf((1.0 + confidence_level) / 2.0)
         squares = np.diag(plug_in_covariance(fit))
@@ -38,11 +46,12 @@ def coefficient_limits(fit: Fit, confidence_level: float, method: str) -> tuple[
 
 
 def coefficient_table(
-    fit: Fit, features: Sequence[str] | None, confidence_level: float, method: str
+    model: Model, features: Sequence[str] | None, confidence_level: float, method: str
 ) -> dict[str, list[Any]]:
     """Columns of a table with one row per feature, then the intercept."""
+    fit = model.trained
     estimate = fit.coefficients[:, 0]
-    low, high = coefficient_limits(fit, confidence_level, method)
+    low, high = coefficient_limits(model, confidence_level, method)
     names = [*(features or (f"x{i}" for i in range(len(estimate) - int(fit.problem.fit_intercept))))]
     tiny = 1e-12 * np.abs(estimate).max(initial=0.0)  # a coefficient that cannot move is 0 up to rounding
     return {

@@ -14,7 +14,8 @@ from scipy.stats import norm, t
 
 from surefair.criteria import CRITERIA, Criterion
 from surefair.diagnostics import Diagnostic, issue
-from surefair.inference.clusters import Clustered, moves
+from surefair.inference.cluster_counts import Clustered
+from surefair.inference.clusters import moves
 from surefair.inference.counts import Counts
 from surefair.inference.decisions import Evidence, Settings
 from surefair.inference.interval import UNDECIDED, Interval, Question, plain

@@ -26,7 +26,8 @@ from surefair.inference.checks import decision_diagnostics, training_diagnostics
 from surefair.inference.counts import Counts, count_decisions, count_weights, rates_of
 from surefair.inference.evaluation import compared_with_tolerance
 from surefair.inference.interval import Context, Interval, Question, make_interval
-from surefair.inference.sources import SOURCES
+from surefair.inference.sources import SOURCES, cluster_factor
+from surefair.learners.multipliers import row_numbers
 from surefair.rows import FloatArray, Groups, IntArray, Rows
 from surefair.tables.split import sides
 from surefair.training.model import Model
@@ -55,7 +56,8 @@ def _fit_fold(empty: Model, rows: Rows, held: NDArray[np.bool_], near: Model) ->
     mine = rows.part(held)
     theta = model.trained.theta
     positive = np.asarray(model.trained.features(mine.X) @ theta > 0.0, dtype=np.float64)
-    V = model.trained.problem.multipliers.draw(0, rows.n, theta.shape[1])[held]
+    key = row_numbers(0, rows.n) if rows.cluster is None else rows.cluster
+    V = model.trained.problem.multipliers.of(key[held], theta.shape[1])
     weight = mine.weight[:, None]
     tables = {
         "training": count_weights(mine, weight, positive),
@@ -141,13 +143,22 @@ class CrossFit:
 
     def _answer(self, question: Question, context: Context) -> Interval:
         rates = question.metric.rates
+        middle, ratio = self._rates(rates, "training")[0], question.metric.ratio
         trained = self._rates(rates, "training")[1:]
         rates_b = trained
         if question.source == "retraining":
-            rates_b = stretch(self._rates(rates, "training")[0], trained, question.metric.ratio)
+            rates_b = stretch(middle, trained, ratio)
         elif question.source != "training":
             rates_b = self._rates(rates, question.source)[1:]
+        if self.n_clusters is not None:
+            by = cluster_factor(self.n_clusters)
+            rates_b, trained = (stretch(middle, moved, ratio, by, centred=False) for moved in (rates_b, trained))
         return make_interval(question, self.counts, self.rows.groups, rates_b, trained, context)
+
+    @property
+    def n_clusters(self) -> int | None:
+        """Number of clusters; None where rows are independent."""
+        return None if self.rows.cluster is None else len(np.unique(self.rows.cluster))
 
     def _rates(self, rates: Any, source: str) -> FloatArray:
         table = self.tables[source]
@@ -164,8 +175,10 @@ class CrossFit:
         return [*found.values(), *decision_diagnostics(self.counts, self.rows.groups.sizes[0])]
 
 
-def stretch(middle: FloatArray, trained: FloatArray, ratio: bool) -> FloatArray:
-    """Rates of replicates about those of the fit, √2 times as far away, because both models are random.
+def stretch(
+    middle: FloatArray, trained: FloatArray, ratio: bool, by: float = np.sqrt(2.0), centred: bool = True
+) -> FloatArray:
+    """Rates of replicates about those of the fit, farther away; by default √2 times, because both models are random.
 
     Rates that are compared by ratios are stretched on the scale of logarithms, so they stay above 0. Rates that are
     compared by differences may leave the range from 0 to 1: clipping them here would make gaps vary too little. Limits
@@ -179,6 +192,9 @@ def stretch(middle: FloatArray, trained: FloatArray, ratio: bool) -> FloatArray:
         Rates of its replicates.
     ratio : bool
         Whether rates are compared by ratios.
+    by : float
+    centred : bool
+        Whether distances are those from the mean of the replicates, rather than from the fit.
 
     Examples
     --------
@@ -188,27 +204,39 @@ def stretch(middle: FloatArray, trained: FloatArray, ratio: bool) -> FloatArray:
     array([0.0012, 0.0832])
     """
     if not ratio:
-        return np.asarray(middle + np.sqrt(2.0) * (trained - trained.mean(axis=0)))
+        return np.asarray(middle + by * (trained - (trained.mean(axis=0) if centred else middle)))
     some = trained > 0.0
     log = np.log(trained, out=np.zeros_like(trained), where=some)
     n = some.sum(axis=0)
     centre = np.divide(log.sum(axis=0), n, out=np.zeros(n.shape), where=n > 0)
     # A fit whose rate is 0 has no logarithm to stretch about, and a replicate whose rate is 0 stays there.
     about = np.log(middle, out=centre.copy(), where=middle > 0.0)
-    return np.where(some, np.exp(about + np.sqrt(2.0) * (log - centre)), trained)
+    return np.where(some, np.exp(about + by * (log - (centre if centred else about))), trained)
 
 
 def deal(rows: Rows, n_folds: int, seed: int) -> IntArray:
-    """Fold of each row; folds are about equally large in every combination of groups and label."""
-    side = sides(np.arange(rows.n, dtype=np.uint64), seed)
-    order = np.lexsort([side, rows.truth, *rows.group.T])
-    fold = np.empty(rows.n, dtype=np.int64)
-    fold[order] = np.arange(rows.n) % n_folds
-    return fold
+    """Fold of each row; folds are about equally large in every combination of groups and label.
+
+    Rows of one cluster are in one fold; it counts as a row of the group and label of its first row.
+    """
+    first, code = np.arange(rows.n), np.arange(rows.n)
+    if rows.cluster is not None:
+        _, first, code = np.unique(rows.cluster, return_index=True, return_inverse=True)
+    side = sides(first.astype(np.uint64), seed)
+    order = np.lexsort([side, rows.truth[first], *rows.group[first].T])
+    fold = np.empty(len(first), dtype=np.int64)
+    fold[order] = np.arange(len(first)) % n_folds
+    return fold[code]
 
 
 def check_folds(rows: Rows, n_folds: int) -> None:
     """Refuse rows of which some fold would leave too few to train on."""
+    n_clusters = rows.n if rows.cluster is None else len(np.unique(rows.cluster))
+    if n_clusters < 2 * n_folds:
+        raise ValueError(
+            f"Cross-fitting in {n_folds} folds needs {2 * n_folds} clusters or more; there are {n_clusters}. Use rows "
+            "of more clusters, or fewer folds."
+        )
     some = rows.weight > 0.0
     for label, n in zip(rows.names.labels.values.tolist(), np.bincount(rows.truth[some], minlength=2), strict=True):
         if n < n_folds:

@@ -12,7 +12,8 @@ import numpy as np
 
 from surefair.criteria import Criterion
 from surefair.diagnostics import few_clusters, issue, small_evaluation_set
-from surefair.inference.clusters import Clustered, cluster_estimates
+from surefair.inference.cluster_counts import Clustered
+from surefair.inference.clusters import cluster_estimates
 from surefair.inference.counts import Counts, effective_sides, rates_of
 from surefair.inference.interval import (
     Context,

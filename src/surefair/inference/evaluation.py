@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from surefair.diagnostics import exceeded_tolerance, few_rows_near_boundary
+from surefair.diagnostics import exceeded_tolerance, few_clusters, few_rows_near_boundary
 from surefair.diagnostics.step_too_large import DIVERGED
 from surefair.inference.asymptotic import asymptotic_interval
 from surefair.inference.checks import decision_diagnostics, training_diagnostics
-from surefair.inference.interval import Context, Interval, Question, make_interval
+from surefair.inference.clusters import cluster_estimates
+from surefair.inference.interval import Context, Interval, Question, interval_of, make_interval
+from surefair.inference.limits import Pairs
 from surefair.inference.sources import SOURCES, Tally
 from surefair.inference.stretches import Stretches
 from surefair.rows import Groups, Rows
@@ -48,11 +50,28 @@ def model_interval(
     anytime : bool
         Whether the interval must hold at all looks while the model trains, for source "training" or "total".
     """
-    rates_b, trained = tally.rates(question.source, question.metric.rates, model.seed)
     context = _context(model, tally, question.source, library)
+    if tally.clustered is not None and SOURCES[question.source].evaluation:
+        interval = _clustered_interval(tally, question, context)
+        return _beside_tolerance(interval, model, tally.groups)
+    rates_b, trained = tally.rates(question.source, question.metric.rates, model.seed)
     make = asymptotic_interval if anytime else make_interval
     interval = make(question, tally.counts(question.source).of(0), tally.groups, rates_b, trained, context)
     return _beside_tolerance(interval, model, tally.groups)
+
+
+def _clustered_interval(tally: Tally, question: Question, context: Context) -> Interval:
+    """Interval from evaluation rows in clusters; its limits use Student's t law."""
+    assert tally.clustered is not None
+    groups, metric = tally.groups, question.metric
+    trained = tally.trained_rates(question.source, metric.rates)
+    pairs = Pairs.of(groups, metric.ratio)
+    found = tally.clustered.pooled
+    estimates = cluster_estimates(metric.rates, found, pairs, question.confidence_level, trained)
+    few = few_clusters.check(estimates.by_group["clusters"][:, groups.compared], groups.compared_words)
+    n = int(found.counts.rows[: groups.sizes[0]].sum())
+    context = context._replace(diagnostics=(*context.diagnostics, *few))
+    return interval_of(question._replace(method="clusters"), estimates, groups, n, context)
 
 
 def anytime_interval(model: Model, rows: Rows, question: Question, n_threads: int, library: str = "pandas") -> Interval:

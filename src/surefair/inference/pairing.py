@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair.criteria import Rate
-from surefair.inference.clusters import Clustered, degrees_of_freedom, moves, shared
+from surefair.inference.cluster_counts import Clustered
+from surefair.inference.clusters import degrees_of_freedom, moves, shared
 from surefair.inference.counts import Counts, effective_sides, rates_of
 from surefair.inference.limits import FEW, Gaps, Pairs, single_limits, vanishes
 from surefair.inference.moves import GapMoves, between, normal_tables, rate_moves

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair.diagnostics import outside
-from surefair.inference.clusters import Clustered, count_clusters
+from surefair.inference.cluster_counts import Clustered, count_clusters
 from surefair.inference.counts import Counts
 from surefair.rows import (
     CodedColumn,

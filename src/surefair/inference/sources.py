@@ -28,16 +28,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv
+from scipy.special import gammaincinv, ndtri, stdtrit
 
 from surefair.criteria import Rate
+from surefair.inference.cluster_counts import Clustered, count_clusters
 from surefair.inference.counts import Counts, count, rates_of, sides
-from surefair.learners.multipliers import EVALUATION, uniforms
-from surefair.rows import FloatArray, Groups, Rows
-from surefair.storage.archive import Arrays
+from surefair.learners.multipliers import EVALUATION, row_numbers, uniforms
+from surefair.rows import FloatArray, Groups, IntArray, Rows
+from surefair.storage.archive import Arrays, select_prefix
 from surefair.training.fit import Fit
 from surefair.training.model import Model
 
+CLUSTER_REPLICATES = 1000  # in which the clusters of evaluation rows are reweighted
 KINDS = 100  # kinds of evaluation rows near the boundary that are kept
 LOOKED_AT = 20_000  # evaluation rows among which these are sought
 
@@ -87,6 +89,28 @@ def replicate_coefficients(source: str, method: str, theta: FloatArray, mirrored
     return theta
 
 
+def stretched(theta: FloatArray, n_clusters: float | None) -> FloatArray:
+    """Coefficients whose replicates are as far from the fit as few training clusters warrant, shape (D, 1 + B).
+
+    Replicates of G clusters vary too little by a factor of √(G / (G - 1)), and normal limits are too narrow by what
+    Student's t law with G - 1 degrees of freedom adds; both are taken at 95 %.
+
+    Examples
+    --------
+    >>> stretched(np.array([[1.0, 2.0]]), 10.0).round(2), stretched(np.array([[1.0, 2.0]]), None)
+    (array([[1.  , 2.22]]), array([[1., 2.]]))
+    """
+    if n_clusters is None:
+        return theta
+    return np.asarray(theta[:, :1] + cluster_factor(n_clusters) * (theta - theta[:, :1]))
+
+
+def cluster_factor(n_clusters: float) -> float:
+    """By how much replicates of so many clusters vary too little."""
+    G = max(n_clusters, 2.0)
+    return float(np.sqrt(G / (G - 1.0)) * stdtrit(G - 1.0, 0.975) / ndtri(0.975))
+
+
 def parts(source: str, method: str, rows: Rows, seed: int) -> tuple[Rows, ...]:
     """Parts of the evaluation rows that are counted separately: two random halves for "total"."""
     return rows.halves(seed) if source == "total" and method != "paper" else (rows,)
@@ -112,6 +136,8 @@ class Tally:
         For each source, the counts of the fit and its replicates on each part of the rows.
     near : ndarray of shape (kinds, 2)
         Scores of the kinds of rows next to the decision boundary, and whether replicates disagree about them.
+    clustered : Clustered or None
+        Decisions of the fit with random weights of whole clusters; None where rows are independent.
     """
 
     n_rows: int
@@ -120,6 +146,7 @@ class Tally:
     groups: Groups
     parts: Mapping[str, tuple[Counts, ...]]
     near: FloatArray
+    clustered: Clustered | None = None
 
     @classmethod
     def of(
@@ -127,7 +154,7 @@ class Tally:
     ) -> Tally:
         """Count decisions on some rows; the fingerprint of the model is needed only where tallies travel."""
         fit = model.trained
-        theta = fit.theta
+        theta = stretched(fit.theta, model.n_clusters)
 
         def counted(source: str, part: Rows) -> Counts:
             found = _count(replicate_coefficients(source, method, theta, not fit.is_newton), part, n_threads)
@@ -139,7 +166,15 @@ class Tally:
         }
         of_training = any(not SOURCES[source].evaluation for source in sources)
         near = _near_boundary(fit, theta, rows) if fit.is_finite and rows.n > 0 and of_training else np.empty((0, 2))
-        return cls(fit.n_rows, fit.fingerprint if fingerprint else "", method, rows.groups, tables, near)
+        clustered = None
+        if rows.cluster is not None and any(SOURCES[source].evaluation for source in sources):
+            decision = (fit.score(rows.X) > 0.0).astype(np.int64)
+            group = rows.group + np.array(rows.groups.offsets)
+            cell = (group * 2 + rows.truth[:, None]) * 2 + decision[:, None]
+            shape = (1, sum(rows.groups.sizes), 2, 2)
+            clustered = count_clusters(cell, shape, rows.cluster, rows.weight, CLUSTER_REPLICATES, model.seed)
+        marked = fit.fingerprint if fingerprint else ""
+        return cls(fit.n_rows, marked, method, rows.groups, tables, near, clustered)
 
     def __add__(self, other: Tally) -> Tally:
         mine, theirs = ((tally.fingerprint, tally.method, {*tally.parts}) for tally in (self, other))
@@ -153,7 +188,14 @@ class Tally:
         two = other._among(groups)
         tables = {source: tuple(a + b for a, b in zip(one[source], two[source], strict=True)) for source in self.parts}
         near = np.concatenate([self.near, other.near])
-        return Tally(self.n_rows, self.fingerprint, self.method, groups, tables, near[_nearest(near[:, 0])])
+        near = near[_nearest(near[:, 0])]
+        if (self.clustered is None) != (other.clustered is None):
+            raise ValueError("Tallies add if rows of both are in clusters, or of none. Pass clusters with all rows.")
+        clustered = None
+        if self.clustered is not None and other.clustered is not None:
+            n = sum(groups.sizes)
+            clustered = self.clustered.among(self._places(groups), n) + other.clustered.among(other._places(groups), n)
+        return Tally(self.n_rows, self.fingerprint, self.method, groups, tables, near, clustered)
 
     def __radd__(self, other: Any) -> Tally:  # sum() begins with 0
         return self if other == 0 else NotImplemented
@@ -162,9 +204,7 @@ class Tally:
         """Return the same counts among more groups."""
         if groups is self.groups:
             return dict(self.parts)
-        codes = np.concatenate(
-            [low + code for low, code in zip(groups.offsets, groups.recode(self.groups), strict=True)]
-        )
+        codes = self._places(groups)
 
         def wider(table: FloatArray) -> FloatArray:
             found = np.zeros((len(table), sum(groups.sizes), 2, 2))
@@ -174,6 +214,12 @@ class Tally:
         return {
             source: tuple(Counts(*map(wider, counts)) for counts in tables) for source, tables in self.parts.items()
         }
+
+    def _places(self, groups: Groups) -> IntArray:
+        """Places of these groups among more groups."""
+        return np.concatenate(
+            [low + code for low, code in zip(groups.offsets, groups.recode(self.groups), strict=True)]
+        )
 
     @property
     def _description(self) -> str:
@@ -208,12 +254,17 @@ class Tally:
         For source "total" it also returns the rates of the replicates before the evaluation rows are reweighted.
         """
         counts = self.counts(source)
-        trained = None
-        if len(halves := self.parts[source]) == 2:
-            trained = settle(rates_of(rates, counts), np.stack([rates_of(rates, half) for half in halves]), self.groups)
+        trained = self.trained_rates(source, rates)
         if SOURCES[source].evaluation:
             return reweigh(rates, counts, seed, trained), trained
         return rates_of(rates, counts)[1:], trained
+
+    def trained_rates(self, source: str, rates: tuple[Rate, ...]) -> FloatArray | None:
+        """Rates of the replicates before the evaluation rows are reweighted, for source "total"; None for others."""
+        if len(halves := self.parts[source]) != 2:
+            return None
+        counts = self.counts(source)
+        return settle(rates_of(rates, counts), np.stack([rates_of(rates, half) for half in halves]), self.groups)
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Take the tally apart into JSON and arrays."""
@@ -224,18 +275,24 @@ class Tally:
             for source, some in self.parts.items()
             for i, counts in enumerate(some)
         }
+        if self.clustered is not None:
+            tables |= {f"clusters/{name}": array for name, array in self.clustered.pack().items()}
         return meta, tables | {"near": self.near}
 
     @classmethod
     def unpack(cls, meta: dict[str, Any], arrays: Arrays) -> Tally:
         """Rebuild a tally from what ``pack`` returned."""
         tables: dict[str, tuple[Counts, ...]] = {}
+        clustered = select_prefix("clusters", arrays)
         for name in sorted(arrays.keys() - {"near"}):
             source = name.partition("/")[0]
+            if source == "clusters":
+                continue
             table = np.broadcast_to(arrays[name], (3, meta["models"], *arrays[name].shape[2:]))
             tables[source] = (*tables.get(source, ()), Counts(*table))
         groups = Groups.from_json(meta["groups"])
-        return cls(meta["n_rows"], meta["model"], meta["method"], groups, tables, arrays["near"])
+        clusters = Clustered.unpack(clustered) if clustered else None
+        return cls(meta["n_rows"], meta["model"], meta["method"], groups, tables, arrays["near"], clusters)
 
 
 def _count(theta: FloatArray, rows: Rows, n_threads: int) -> Counts:
@@ -324,7 +381,7 @@ def reweigh(rates: tuple[Rate, ...], counts: Counts, seed: int, trained: FloatAr
     """
     B = len(counts.rows) - 1
     G = counts.rows.shape[1]
-    u = uniforms(seed, 0, 2 * G * len(rates), B + 1, EVALUATION)[:, 1:].reshape(len(rates), G, 2, B)
+    u = uniforms(seed, row_numbers(0, 2 * G * len(rates)), B + 1, EVALUATION)[:, 1:].reshape(len(rates), G, 2, B)
     u = u[:, _positions(counts.of(0))].transpose(2, 3, 0, 1)  # (counted or not, B, rates, groups)
     C, Q = sides(rates, counts.of(slice(1, None)))
     some = (C > 0.0) & (Q > 0.0)

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair.criteria import Rate
-from surefair.inference.clusters import Clustered, Moves, degrees_of_freedom, effective_rows, moves, shared
+from surefair.inference.cluster_counts import Clustered
+from surefair.inference.clusters import Moves, degrees_of_freedom, effective_rows, moves, shared
 from surefair.inference.counts import Counts, effective_sides, rates_of, sides
 from surefair.inference.interval import Estimates
 from surefair.inference.limits import FAR, Gaps, Pairs, few_sides, is_far, mover, single_limits, vanishes

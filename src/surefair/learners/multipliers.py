@@ -1,5 +1,7 @@
 """Multipliers: the weight V of row k in replicate b, as a function of (seed, k, b) and nothing else.
 
+Where rows are in clusters, k is the number of the cluster, so that its rows share one weight.
+
 Every law has mean 1 and variance 1. The weights come from the counter-based generator Philox4x32-10 (Salmon, Moraes,
 Dror and Shaw, 2011): its counter is the row and the replicate, its key is the seed. So any weight can be computed at
 any time and in any order, and it does not depend on batch sizes, threads, restarts or the number of replicates. Column
@@ -44,9 +46,9 @@ CLUSTERS = 3
 POISSON_CDF: FloatArray = np.cumsum(np.exp(-1.0) / np.cumprod(np.r_[1.0, np.arange(1.0, 13.0)]))
 
 
-def random_words(seed: int, first_row: int, n_rows: int, n_blocks: int, purpose: int) -> NDArray[np.uint64]:
-    """Return four 32-bit words for each row and each block of columns, shape (n_rows, 4 · n_blocks)."""
-    return words_of(seed, np.arange(first_row, first_row + n_rows, dtype=np.uint64), n_blocks, purpose)
+def row_numbers(first_row: int, n_rows: int) -> NDArray[np.uint64]:
+    """Return the numbers of rows, as keys."""
+    return np.arange(first_row, first_row + n_rows, dtype=np.uint64)
 
 
 def words_of(seed: int, keys: NDArray[np.uint64], n_blocks: int, purpose: int) -> NDArray[np.uint64]:
@@ -57,9 +59,9 @@ def words_of(seed: int, keys: NDArray[np.uint64], n_blocks: int, purpose: int) -
     return philox(counter, seed).reshape(len(keys), 4 * n_blocks)
 
 
-def uniforms(seed: int, first_row: int, n_rows: int, n_columns: int, purpose: int) -> FloatArray:
-    """Uniform numbers in (0, 1), one per row and column: midpoints of 2³² equal cells."""
-    words = random_words(seed, first_row, n_rows, -(-n_columns // 4), purpose)
+def uniforms(seed: int, keys: NDArray[np.uint64], n_columns: int, purpose: int) -> FloatArray:
+    """Uniform numbers in (0, 1), one per key and column: midpoints of 2³² equal cells."""
+    words = words_of(seed, keys, -(-n_columns // 4), purpose)
     return np.asarray((words[:, :n_columns] + 0.5) * 2.0**-32)
 
 
@@ -105,12 +107,16 @@ class Multipliers:
         -------
         ndarray of shape (n_rows, n_columns)
         """
+        return self.of(row_numbers(first_row, n_rows), n_columns)
+
+    def of(self, keys: NDArray[np.uint64], n_columns: int) -> FloatArray:
+        """Weights of rows with these keys, the numbers of rows or of clusters, shape (keys, n_columns)."""
         if self.law == "two_point":
-            words = random_words(self.seed, first_row, n_rows, -(-n_columns // 128), TRAINING)
+            words = words_of(self.seed, keys, -(-n_columns // 128), TRAINING)
             V = _two_points(words)[:, :n_columns]
         else:
             # whole blocks of four columns, because the normal law needs uniform numbers in pairs
-            u = uniforms(self.seed, first_row, n_rows, -(-n_columns // 4) * 4, TRAINING)
+            u = uniforms(self.seed, keys, -(-n_columns // 4) * 4, TRAINING)
             V = _transform(self.law, u)[:, :n_columns]
         V[:, 0] = 1.0
         return V

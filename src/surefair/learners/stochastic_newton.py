@@ -41,7 +41,7 @@ from surefair.criteria import Comparisons, Entries, surrogate
 from surefair.learners._settings import Settings
 from surefair.learners.acceleration import fixed_points
 from surefair.learners.geometry import combinations, floored_inverse, lifted, n_clear, noise_scale, solved
-from surefair.learners.multipliers import Multipliers
+from surefair.learners.multipliers import Multipliers, row_numbers
 from surefair.learners.trace import symmetric
 from surefair.rows import FloatArray, IntArray
 from surefair.threads import on_threads
@@ -51,6 +51,8 @@ WHOLE, MEASURE = 0, -1  # strides of the kernel: all rows are one block; they ar
 SETTLED = 1e-3  # change of the scores, relative to √(D / n), at which a column has settled on n warm-up rows
 SURVEYED = ("loss_bend", "bend", "drift", "slopes", "steep", "size", "seen", "scatter")
 GROWTH = 16  # the Hessian is renewed when the number of rows has grown by one part in so many
+PACKED = 4  # numbers of a waiting row between its features and its groups: label, weight, and two halves of its key
+HALF = 2**32
 WIDE = 64  # features from which on blocks have more rows
 LEVERAGE = 1.0 / 64.0  # share of what is known about a direction from which on one row is known before a step is taken
 UNUSUAL = 8.0  # the same relative to the average row
@@ -63,6 +65,7 @@ class Beginning(NamedTuple):
     y: FloatArray  # (n,)
     weight: FloatArray  # (n,), of mean 1
     group: IntArray  # (n, columns)
+    key: NDArray[np.uint64]  # (n,), number of each row or of its cluster
 
 
 class Learnt(NamedTuple):
@@ -84,8 +87,8 @@ class Block(NamedTuple):
 
     def part(self, low: int, high: int) -> Block:
         """Some of the rows."""
-        X, y, weight, k = self.rows
-        rows = kernels.Weighed(X[low:high], y[low:high], weight[low:high], k + low)
+        X, y, weight, key, k = self.rows
+        rows = kernels.Weighed(X[low:high], y[low:high], weight[low:high], key[low:high], k + low)
         cell, constant, sign = self.entries
         return Block(rows, Entries(cell[low:high], constant[low:high], sign[low:high]))
 
@@ -126,7 +129,7 @@ class NewtonState(NamedTuple):
     rank: FloatArray  # (1, 1), how many combinations of gaps have slopes that are more than chance
     limit: FloatArray  # (1, 1), leverage ωℓ''xᵀH⁻¹x of a row that must be known before a step is taken
     until: FloatArray  # (1, 1), number of rows at which these are renewed
-    rows: FloatArray  # (p, 1, D + 2 + columns): rows of an incomplete block: features, label, weight, groups
+    rows: FloatArray  # (p, 1, D + 4 + columns): rows of an incomplete block: features, label, weight, key, groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,9 +181,9 @@ class StochasticNewton:
             rank=np.zeros((1, 1)),
             limit=np.full((1, 1), np.inf),
             until=np.zeros((1, 1)),
-            rows=np.zeros((0, 1, D + 2 + len(c.sizes))),
+            rows=np.zeros((0, 1, D + PACKED + len(c.sizes))),
         )
-        block = Block(kernels.Weighed(first.X, first.y, first.weight, 0), entries)
+        block = Block(kernels.Weighed(first.X, first.y, first.weight, first.key, 0), entries)
         every = np.ones(block.n, dtype=bool)
         state = self._survey(state, block, every)
         pushed = np.asarray(self.form.push != 0.0, dtype=np.float64)
@@ -232,9 +235,14 @@ class StochasticNewton:
     def step(
         self, state: NewtonState, X: FloatArray, y: FloatArray, weight: FloatArray | float = 1.0, n_threads: int = 1,
         reuse: bool = False, columns: tuple[int, int] | None = None, group: IntArray | None = None,
+        cluster: NDArray[np.uint64] | None = None,
     ) -> NewtonState:  # fmt: skip
-        """State after the rows X (n, D) with labels y = ±1, group codes (n, columns) and relative weights."""
-        rows = np.concatenate([state.rows, self._pack(X, y, weight, group)])
+        """State after the rows X (n, D) with labels y = ±1, group codes (n, columns) and relative weights.
+
+        Rows of one cluster share their multipliers; without clusters, every row has its own.
+        """
+        key = row_numbers(state.k, len(y)) if cluster is None else cluster
+        rows = np.concatenate([state.rows, self._pack(X, y, weight, group, key)])
         whole = len(rows) // self.stride * self.stride
         k = state.k - len(state.rows)
         if whole:
@@ -246,7 +254,8 @@ class StochasticNewton:
     ) -> NewtonState:
         """State after one row, in plain NumPy."""
         codes = None if group is None else group[None]
-        rows = np.concatenate([state.rows, self._pack(x[None], np.array([y]), weight, codes)])
+        key = row_numbers(state.k, 1)
+        rows = np.concatenate([state.rows, self._pack(x[None], np.array([y]), weight, codes, key)])
         k = state.k - len(state.rows)
         state = state._replace(k=k + len(rows), rows=rows)
         if len(rows) < self.stride:
@@ -296,7 +305,8 @@ class StochasticNewton:
         wide[scatter[:, None], 0, scatter] = symmetric(state.scatter[:, 0])
         rows = state.rows.copy()
         for column, code in enumerate(codes):
-            rows[:, 0, D + 2 + column] = recoded(rows[:, 0, D + 2 + column].astype(np.int64), code)
+            at = D + PACKED + column
+            rows[:, 0, at] = recoded(rows[:, 0, at].astype(np.int64), code)
         first = [recoded(old, code) for old, code in zip(form.first.group.T, codes, strict=True)]
         group = np.stack(first, axis=1)
         by_cell = ("value", "counts", "slopes", "steep", "size", "seen", "tangent", "derivative")
@@ -378,7 +388,7 @@ class StochasticNewton:
         """State moved to the constraint, by a step without rows."""
         packed = np.zeros((1, 1, state.rows.shape[2]))
         packed[:, :, len(state.theta)] = 1.0
-        packed[:, :, len(state.theta) + 2 :] = -1.0
+        packed[:, :, len(state.theta) + PACKED :] = -1.0
         moved = self._run(state, self._unpack(packed, state.k), 1, None)
         return state._replace(**self._moving(moved)._asdict())
 
@@ -487,12 +497,12 @@ class StochasticNewton:
         s = self.settings
         n, marked = self._ordinary(state, block)
         state = self._informed(state, block, marked) if n == 0 else state
-        (X, y, weight, k), entries = block
+        (X, y, weight, key, k), entries = block
         R = state.theta.shape[1]
         geometry = self.geometry(state)
         theta, push, value, count, total = self._moving(state)
         on = state.followed
-        V = weight[:, None] * s.multipliers.draw(k, block.n, R)
+        V = weight[:, None] * s.multipliers.of(key, R)
         score = X @ theta
         pull = self._pull(state, self._moving(state))
         scale = self._scale(theta)
@@ -552,14 +562,16 @@ class StochasticNewton:
             "scatter": (D + C + 1, 1, D + C + 1), "path": (D + 2, 1, D + 2), "inverse": (D, 1, D),
             "tangent": (C, 1, D), "derivative": (C, 1, D), "followed": (J, 1), "noise": (c.n_rates, 1),
             "rank": (1, 1), "limit": (1, 1), "until": (1, 1),
-            "rows": (len(arrays["state_rows"]), 1, D + 2 + len(c.sizes)),
+            "rows": (len(arrays["state_rows"]), 1, D + PACKED + len(c.sizes)),
         }  # fmt: skip
 
     def check(self, state: NewtonState) -> None:
         """Refuse a state from a file that compiled code could not take: groups out of range, rows that never come."""
         D, c = len(self.settings.start), self.form.comparisons
-        codes = state.rows[:, 0, D + 2 :]
+        codes = state.rows[:, 0, D + PACKED :]
+        keys = state.rows[:, 0, D + 2 : D + PACKED]
         whole = (codes == np.rint(codes)) & (codes >= -1.0) & (codes < np.array(c.sizes))
+        whole &= ((keys == np.rint(keys)) & (keys >= 0.0) & (keys < HALF)).all(axis=1, keepdims=True)
         label, weight = state.rows[:, 0, D], state.rows[:, 0, D + 1]
         if not (whole.all() and (np.abs(label) == 1.0).all() and (weight >= 0.0).all()):
             raise ValueError("The rows that wait for others have a label, a weight or a group that does not exist.")
@@ -662,22 +674,24 @@ class StochasticNewton:
         return kernels.Columns(*np.split(stacked, np.cumsum([D, J, C, C])))
 
     def _pack(
-        self, X: FloatArray, y: FloatArray, weight: FloatArray | float, group: IntArray | None
-    ) -> FloatArray:  # fmt: skip
-        """Rows as one array (n, 1, D + 2 + columns)."""
+        self, X: FloatArray, y: FloatArray, weight: FloatArray | float, group: IntArray | None, key: NDArray[np.uint64]
+    ) -> FloatArray:
+        """Rows as one array (n, 1, D + 4 + columns); a key is two halves, which floating-point numbers can hold."""
         n = len(y)
         columns = len(self.form.comparisons.sizes)
         codes = np.full((n, columns), -1.0) if group is None else group[:, :columns].astype(np.float64)
         weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), n)
-        return np.concatenate([X, y[:, None], weights[:, None], codes], axis=1)[:, None]
+        halves = np.stack([key >> np.uint64(32), key & np.uint64(HALF - 1)], axis=1).astype(np.float64)
+        return np.concatenate([X, y[:, None], weights[:, None], halves, codes], axis=1)[:, None]
 
     def _unpack(self, packed: FloatArray, k: int) -> Block:
         """Packed rows as kernels take them; k rows came before."""
         D = len(self.settings.start)
         flat = packed[:, 0]
         X, y, weight = (np.ascontiguousarray(part) for part in (flat[:, :D], flat[:, D], flat[:, D + 1]))
-        entries = self.form.comparisons.entries(y, flat[:, D + 2 :].astype(np.int64))
-        return Block(kernels.Weighed(X, y, weight, k), entries)
+        high, low = flat[:, D + 2].astype(np.uint64), flat[:, D + 3].astype(np.uint64)
+        entries = self.form.comparisons.entries(y, flat[:, D + PACKED :].astype(np.int64))
+        return Block(kernels.Weighed(X, y, weight, high << np.uint64(32) | low, k), entries)
 
 
 def spread_out(array: FloatArray, places: IntArray, size: int) -> FloatArray:

@@ -36,6 +36,7 @@ def fit_replicates(
     sensitive_features: Any = None,
     constraint_set: Any = None,
     sample_weight: Any = None,
+    clusters: Any = None,
     n_blocks: int | None = None,
     engine: str = "local",
 ) -> FairClassifier:
@@ -44,7 +45,7 @@ def fit_replicates(
     Parameters
     ----------
     clf : FairClassifier
-    X, y, sensitive_features, constraint_set, sample_weight
+    X, y, sensitive_features, constraint_set, sample_weight, clusters
         As in ``FairClassifier.fit``. Every worker is sent all rows.
     n_blocks : int, optional
         Number of blocks, by default as many as workers. Blocks consist of whole words of 32 replicates, so 200
@@ -71,7 +72,7 @@ def fit_replicates(
     def learn(fit: Fit, rows: Rows, n_threads: int, last: bool) -> Fit:
         return fit.join(_in_blocks(partial(_block, fit, rows), fit, clf.n_jobs, n_blocks, engine))
 
-    return fit_by(clf, learn, X, y, sensitive_features, constraint_set, sample_weight)
+    return fit_by(clf, learn, X, y, sensitive_features, constraint_set, sample_weight, clusters)
 
 
 def fit_replicates_stream(

@@ -20,6 +20,7 @@ from surefair.rows.arrays import (
     unpack_array,
 )
 from surefair.rows.columns import CodedColumn, as_columns, with_intersection
+from surefair.rows.distinct import Distinct
 from surefair.rows.frames import library_of, make_frame
 from surefair.rows.groups import Census, Groups, Levels, together
 from surefair.rows.rows import Names, Rows
@@ -28,6 +29,7 @@ __all__ = [
     "Census",
     "CodedColumn",
     "Column",
+    "Distinct",
     "FloatArray",
     "Groups",
     "IntArray",

@@ -51,6 +51,8 @@ class Rows:
         Names of features, labels and groups.
     key : ndarray of shape (n,) or None
         Number that rows of one unit (a person, say) share, where rows are split by unit.
+    cluster : ndarray of shape (n,) or None
+        Number that rows of one cluster share; None where rows are independent.
     """
 
     X: Any
@@ -59,6 +61,7 @@ class Rows:
     weight: FloatArray
     names: Names
     key: NDArray[np.uint64] | None = None
+    cluster: NDArray[np.uint64] | None = None
 
     @property
     def n(self) -> int:
@@ -83,20 +86,26 @@ class Rows:
 
     def part(self, chosen: Any) -> Rows:
         """Return some of the rows: a slice, a mask or positions."""
-        key = None if self.key is None else self.key[chosen]
-        return replace(self, X=self.X[chosen], y=self.y[chosen], group=self.group[chosen], weight=self.weight[chosen],
-                       key=key)  # fmt: skip
+        arrays = {name: getattr(self, name)[chosen] for name in ("X", "y", "group", "weight", *self._given)}
+        return replace(self, **arrays)
+
+    @property
+    def _given(self) -> tuple[str, ...]:
+        """Which of the numbers that need not be there are."""
+        return tuple(name for name in ("key", "cluster") if getattr(self, name) is not None)
 
     def halves(self, seed: int) -> tuple[Rows, Rows]:
-        """Split the rows at random into two halves."""
-        first = np.zeros(self.n, dtype=np.bool_)
-        first[np.random.default_rng(seed).permutation(self.n)[: self.n // 2]] = True
-        return self.part(first), self.part(~first)
+        """Split the rows, or their clusters, at random into two halves."""
+        code = np.arange(self.n) if self.cluster is None else np.unique(self.cluster, return_inverse=True)[1]
+        n = int(code.max(initial=-1)) + 1
+        first = np.zeros(n, dtype=np.bool_)
+        first[np.random.default_rng(seed).permutation(n)[: n // 2]] = True
+        return self.part(first[code]), self.part(~first[code])
 
     def copy(self) -> Rows:
         """Return the same rows in new memory."""
-        key = None if self.key is None else self.key.copy()
-        return Rows(self.X.copy(), self.y.copy(), self.group.copy(), self.weight.copy(), self.names, key)
+        arrays = {name: getattr(self, name).copy() for name in ("X", "y", "group", "weight", *self._given)}
+        return replace(self, **arrays)
 
     def among(self, groups: Groups) -> Rows:
         """Code the groups of the rows by another, larger set of groups."""
@@ -133,24 +142,26 @@ class Rows:
             first, other = self.among(groups), other.among(groups)
         more = other.X.toarray() if is_sparse(other.X) and not is_sparse(self.X) else other.X
         X = vstack([self.X, more], format="csr") if is_sparse(self.X) else np.concatenate([self.X, more])
-        key = None if self.key is None or other.key is None else np.concatenate([self.key, other.key])
-        y, group, weight = (
-            np.concatenate([getattr(first, name), getattr(other, name)]) for name in ("y", "group", "weight")
-        )
-        return replace(first, X=X, y=y, group=group, weight=weight, key=key)
+        both = [name for name in self._given if name in other._given]
+        arrays: dict[str, Any] = dict.fromkeys(("key", "cluster"))
+        for name in ("y", "group", "weight", *both):
+            arrays[name] = np.concatenate([getattr(first, name), getattr(other, name)])
+        return replace(first, X=X, **arrays)
 
     def same_as(self, other: Rows) -> bool:
-        """Whether features, labels, group codes and weights are equal."""
+        """Whether features, labels, group codes, weights and clusters are equal."""
         if is_sparse(self.X) != is_sparse(other.X) or self.X.shape != other.X.shape:
             return False
         same_X = (self.X != other.X).nnz == 0 if is_sparse(self.X) else np.array_equal(self.X, other.X)
-        pairs = [(getattr(self, name), getattr(other, name)) for name in ("y", "group", "weight")]
-        return bool(same_X) and all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+        if (self.cluster is None) != (other.cluster is None):
+            return False
+        names = ("y", "group", "weight", *(() if self.cluster is None else ("cluster",)))
+        return bool(same_X) and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
 
     def pack(self) -> dict[str, NDArray[Any]]:
         """Return the arrays; names are packed elsewhere."""
-        arrays = pack_array("X", self.X) | {name: getattr(self, name) for name in ("y", "group", "weight")}
-        return arrays if self.key is None else arrays | {"key": self.key}
+        named = {name: getattr(self, name) for name in ("y", "group", "weight", *self._given)}
+        return pack_array("X", self.X) | named
 
     @classmethod
     def unpack(cls, arrays: dict[str, NDArray[Any]], names: Names, n_features: int | None = None) -> Rows:
@@ -164,5 +175,7 @@ class Rows:
         if (group >= np.array(sizes, dtype=np.int64)).any():
             raise ValueError("A row has a group that is not among the groups.")
         weight = array_of(arrays, "weight", "float64", y.shape, low=0.0, high=float(np.finfo(np.float64).max))
-        key = array_of(arrays, "key", "uint64", y.shape) if "key" in arrays else None
-        return cls(X, y, group, weight, names, key)
+        key, cluster = (
+            array_of(arrays, name, "uint64", y.shape) if name in arrays else None for name in ("key", "cluster")
+        )
+        return cls(X, y, group, weight, names, key, cluster)

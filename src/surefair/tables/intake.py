@@ -244,6 +244,7 @@ class Intake(Counting):
         sensitive = {name: column(name, f"no value of the sensitive column {name!r}") for name in columns.sensitive}
         weight = np.ones(n)
         key = numbers.astype(np.uint64)
+        cluster = None
         if columns.weights is not None:
             weight, _ = as_numbers(plain_column(table, columns.weights))
             weight = weight / self.weight_unit
@@ -252,7 +253,7 @@ class Intake(Counting):
             )
         if columns.clusters is not None:
             code, words = column(columns.clusters, f"no value of the cluster column {columns.clusters!r}")
-            key = pd.util.hash_array(words, categorize=False)[code]
+            key = cluster = pd.util.hash_array(words, categorize=False)[code]
         good = self.count_bad(bad, numbers)
         for tally, found in ((self.missing, encoded.missing), (self.unseen, encoded.unseen)):
             tally.update({name: int((rows & good).sum()) for name, rows in found.items()})
@@ -260,7 +261,8 @@ class Intake(Counting):
         self.read += n
         groups, group = _code_groups({name: (code[good], words) for name, (code, words) in sensitive.items()})
         names = Names(self.encoder.names, Levels(np.array(self.labels, dtype=np.str_), "label"), groups)
-        return Rows(encoded.X[good], y[good], group, weight[good], names, key[good])
+        cluster = None if cluster is None else cluster[good]
+        return Rows(encoded.X[good], y[good], group, weight[good], names, key[good], cluster)
 
     @property
     def feature_places(self) -> list[IntArray]:

@@ -184,7 +184,8 @@ class Fit:
             y = np.ascontiguousarray(rows.y[chunk])
             reuse = last or low > 0
             codes = None if group is None else group[chunk]
-            state = self.learner.step(state, X, y, relative, n_threads, reuse, self.columns, codes)
+            more = {} if rows.cluster is None else {"cluster": rows.cluster[chunk]}
+            state = self.learner.step(state, X, y, relative, n_threads, reuse, self.columns, codes, **more)
         return replace(self, state=state, weight=total)
 
     def reseed(self, seed: int) -> Fit:
@@ -417,8 +418,8 @@ def begin_learnt(
     check_replicates(problem, rows.X.shape[1])
     X = with_ones(rows.X, problem.fit_intercept)
     begun = warm_up(
-        task_of(problem, rows), X, rows.y, rows.group, rows.weight, problem.multipliers, 1 + problem.n_replicates,
-        n_threads, None if near is None else near.optimum,
+        task_of(problem, rows), X, rows, problem.multipliers, 1 + problem.n_replicates, n_threads,
+        None if near is None else near.optimum,
     )  # fmt: skip
     learner: Any = begun.learner
     fit = Fit(problem, rows, begun.W, learner, begun.state, False, weight=float(rows.weight.sum()))

@@ -20,7 +20,8 @@ import numpy as np
 
 from surefair.diagnostics import Diagnostic
 from surefair.diagnostics.time_dependence import Runs
-from surefair.rows import Census, FloatArray, Groups, Levels, Names, Rows
+from surefair.rows import Census, Distinct, FloatArray, Groups, Levels, Names, Rows
+from surefair.rows.distinct import MOST_KEYS
 from surefair.rows.sketch import Sketch, hash_rows
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.storage.checks import array_of, value_of
@@ -75,6 +76,8 @@ class Model:
         What was found on the way: about the first rows, or about columns that change.
     seen : Sketch
         How often rows of the stream repeat.
+    clusters : Distinct or None
+        How many clusters the rows are in; None where rows are independent.
     """
 
     problem: Problem
@@ -87,6 +90,7 @@ class Model:
     fit: Fit | None = None
     found: tuple[Diagnostic, ...] = ()
     seen: Sketch = field(default_factory=Sketch.empty)
+    clusters: Distinct | None = None
 
     @classmethod
     def of(cls, problem: Problem, names: Names, n_features: int) -> Model:
@@ -121,6 +125,11 @@ class Model:
     def n_later(self) -> int:
         """Rows trained on after those that the fit began with."""
         return self.n_rows - (self.fit.first.n if self.fit is not None and self.fit.is_learnt else 0)
+
+    @property
+    def n_clusters(self) -> float | None:
+        """Number of clusters that rows were trained on; None where rows are independent."""
+        return None if self.clusters is None else self.clusters.size([0])
 
     @property
     def trained(self) -> Fit:
@@ -176,12 +185,12 @@ class Model:
         late: list[Diagnostic] = []
         if self.problem.criterion is not None and self.groups is not None and constrained is not None:
             late = check_late_groups(self.groups, constrained)
-        repeats = check_repeats(self.seen, self.fit)
+        repeats = check_repeats(self.seen, self.fit) if self.clusters is None else []
         return (*self.found, *late, *check_groups(self.fit), *check_divergence(self.fit), *repeats)
 
     def order_diagnostics(self) -> list[Diagnostic]:
-        """Check whether the rows of the stream seem to come in random order."""
-        return check_order(self.runs, self.census)
+        """Check whether the rows of the stream seem to come in random order; rows of one cluster may come together."""
+        return check_order(self.runs, self.census) if self.clusters is None else []
 
     # -- Training -----------------------------------------------------------------------------------------------------
 
@@ -281,7 +290,20 @@ class Model:
             rows = rows.among(groups)
             census = census.count(rows.group)
         seen = self.seen.after(hash_rows(rows.X, rows.y))
-        return replace(self, census=census, runs=runs.after(rows.truth, rows.group), seen=seen)
+        clusters = self._count_clusters(rows)
+        return replace(self, census=census, runs=runs.after(rows.truth, rows.group), seen=seen, clusters=clusters)
+
+    def _count_clusters(self, rows: Rows) -> Distinct | None:
+        """Count the clusters of rows; all rows of a fit have them, or none."""
+        begun = self.fit is not None or self.waiting is not None
+        if begun and (rows.cluster is None) != (self.clusters is None):
+            raise ValueError(
+                "Either all rows of a fit are in clusters, or none. Pass clusters with every batch, or with none."
+            )
+        if rows.cluster is None:
+            return None
+        found = Distinct.of(np.zeros(rows.n, dtype=np.int64), rows.cluster, 1)
+        return found if self.clusters is None else self.clusters + found
 
     def _begin_stream(self, first: Rows) -> Model:
         """Begin with the first rows of a stream, and with the groups that they show."""
@@ -343,7 +365,9 @@ class Model:
             runs = runs.without(twice.runs)
             seen = seen.without(twice.seen)
             census = None if census is None or twice.census is None else census.without(twice.census)
-        return replace(self, fit=self.fit.merge(other.fit), census=census, runs=runs, seen=seen)
+        clusters = None if self.clusters is None or other.clusters is None else self.clusters + other.clusters
+        fit = self.fit.merge(other.fit)
+        return replace(self, fit=fit, census=census, runs=runs, seen=seen, clusters=clusters)
 
     def _differences(self, other: Model) -> list[str]:
         """Names of what differs between two models that should be of one problem."""
@@ -363,8 +387,11 @@ class Model:
         """Return the model before its first row, with other weights for its replicates.
 
         Where the constraint is learnt from all rows, call it right after the warm-up rows: what was learnt stays, and
-        the rows that follow get other weights.
+        the rows that follow get other weights. Rows of a cluster share their weights wherever they are, so a model of
+        rows in clusters stays as it is.
         """
+        if self.clusters is not None:
+            return self
         return replace(self, problem=self.problem.reseed(seed), fit=self.trained.reseed(seed))
 
     def uncounted(self) -> Model:
@@ -389,6 +416,8 @@ class Model:
         arrays = add_prefix("runs", self.runs._asdict(), "_") | add_prefix("seen", self.seen.pack(), "_")
         if self.census is not None:
             arrays |= {f"census_{i}": rows for i, rows in enumerate(self.census.rows)}
+        if self.clusters is not None:
+            arrays["clusters"] = self.clusters.smallest
         if self.waiting is not None:
             arrays |= add_prefix("waiting", self.waiting.pack(), "_")
         if self.fit is not None:
@@ -428,4 +457,10 @@ class Model:
         if groups is not None and fit is not None and fit.first.names.groups is not None:
             groups.recode(fit.first.names.groups)  # an error if the fit has groups that the model does not know
         seen = Sketch.unpack(select_prefix("seen", arrays, "_"))
-        return cls(problem, features, n_features, labels, census, runs, waiting, fit, found, seen)
+        clusters = None
+        if "clusters" in arrays:
+            clusters = Distinct(array_of(arrays, "clusters", "uint64", (1, MOST_KEYS)))
+        model = cls(problem, features, n_features, labels, census, runs, waiting, fit, found, seen, clusters)
+        if (fit is not None or waiting is not None) and (clusters is None) != (model.first.cluster is None):
+            raise ValueError("Either all rows of a fit are in clusters, or none.")
+        return model

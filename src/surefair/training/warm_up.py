@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 from surefair.criteria import Comparisons
 from surefair.diagnostics.rare_column import RARE, Carrier
 from surefair.learners import Settings
-from surefair.learners.multipliers import Multipliers
+from surefair.learners.multipliers import Multipliers, row_numbers
 from surefair.learners.schedules import PolynomialDecay
 from surefair.learners.stochastic_newton import Beginning, Learnt, NewtonState, StochasticNewton
 from surefair.losses import Loss
@@ -127,13 +127,15 @@ class WarmedUp(NamedTuple):
 
 
 def warm_up(
-    task: Task, X: FloatArray, y: FloatArray, group: IntArray, weight: FloatArray, multipliers: Multipliers,
-    n_columns: int = 1, n_threads: int = 1, near: Stationary | None = None,
+    task: Task, X: FloatArray, rows: Rows, multipliers: Multipliers, n_columns: int = 1, n_threads: int = 1,
+    near: Stationary | None = None,
 ) -> WarmedUp:  # fmt: skip
-    """Choose coordinates from the warm-up rows X (n, D), with the column of ones if there is one, and solve on them.
+    """Choose coordinates from the warm-up rows, and solve the problem on them.
 
-    ``near`` is an optimum on similar rows, in units of the features.
+    X (n, D) has their features, with the column of ones if there is one. ``near`` is an optimum on similar rows, in
+    units of the features.
     """
+    y, group, weight = rows.y, rows.group, rows.weight
     W, units = coordinates(X, weight, task.fit_intercept)
     moved = X @ W
     ridge = task.alpha * units
@@ -145,7 +147,7 @@ def warm_up(
     held, _ = conditions.decision_gaps(begin.theta)
     on = conditions.followed(conditions.tangent(begin.theta)) > 0.0
     gaps = (free[on], held[on], error[on])
-    learner = _learner(task, begin.theta, begin.push, ridge, moved, y, group, weight, multipliers)
+    learner = _learner(task, begin.theta, begin.push, ridge, moved, rows, multipliers)
     carriers = _carriers(conditions, X, W, free_theta, begin) if on.any() else []
     state, settled = learner.begin(n_columns, n_threads)
     state = _settled(task, conditions, begin, learner, state, np.flatnonzero(~settled[1:]) + 1)
@@ -158,7 +160,7 @@ def _settled(
     """State in which the problem is solved for columns whose weights are too uneven for the Hessian of the fit."""
     if not len(which):
         return state
-    V = conditions.weight[:, None] * learner.settings.multipliers.draw(0, len(conditions.y), state.theta.shape[1])
+    V = conditions.weight[:, None] * learner.settings.multipliers.of(learner.form.first.key, state.theta.shape[1])
     for column in which.tolist():
         own = replace(conditions, weight=V[:, column] / V[:, column].mean())
         with np.errstate(over="ignore", invalid="ignore"):  # a column that runs away stays where it was
@@ -186,17 +188,15 @@ def _carriers(
 def rebuild(task: Task, problem: Problem, rows: Rows, arrays: Arrays, exact: bool = False) -> StochasticNewton:
     """Rebuild a learner from its warm-up rows, of which exact fits do not keep the features, and what they led to."""
     X = rows.X if exact else with_ones(rows.X, problem.fit_intercept) @ arrays["W"]
-    return _learner(
-        task, arrays["start"], arrays["push"], arrays["ridge"], X, rows.y, rows.group, rows.weight, problem.multipliers
-    )
+    return _learner(task, arrays["start"], arrays["push"], arrays["ridge"], X, rows, problem.multipliers)
 
 
 def _learner(
-    task: Task, start: FloatArray, push: FloatArray, ridge: FloatArray, moved: FloatArray, y: FloatArray,
-    group: IntArray, weight: FloatArray, multipliers: Multipliers,
+    task: Task, start: FloatArray, push: FloatArray, ridge: FloatArray, moved: FloatArray, rows: Rows,
+    multipliers: Multipliers,
 ) -> StochasticNewton:  # fmt: skip
     settings = task.settings(start, PolynomialDecay(1.0, 1.0), multipliers)
-    first = Beginning(
-        moved, y, weight / (weight.mean() if len(weight) else 1.0), group[:, : len(task.comparisons.sizes)]
-    )
+    weight = rows.weight / (rows.weight.mean() if rows.n else 1.0)
+    key = row_numbers(0, rows.n) if rows.cluster is None else rows.cluster
+    first = Beginning(moved, rows.y, weight, rows.group[:, : len(task.comparisons.sizes)], key)
     return StochasticNewton(settings, Learnt(task.comparisons, task.width, ridge, push, first, task.dtype))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from surefair.learners.multipliers import Multipliers
+from surefair.learners.multipliers import Multipliers, row_numbers
 from surefair.learners.primal_dual import PrimalDual
 from surefair.learners.schedules import automatic
 from surefair.learners.stochastic_newton import Beginning, Learnt
@@ -50,5 +50,7 @@ def sparse_learner(task: Task, rows: Rows, W: FloatArray, multipliers: Multiplie
     c = task.comparisons
     settings = task.settings(np.zeros(len(W)), automatic(float(task.loss.curvature(0.0, 1.0))), multipliers)
     moved = change_coordinates(with_ones(rows.X, task.fit_intercept), W)
-    first = Beginning(moved, rows.y, rows.weight / rows.weight.mean(), rows.group[:, : len(c.sizes)])
+    first = Beginning(
+        moved, rows.y, rows.weight / rows.weight.mean(), rows.group[:, : len(c.sizes)], row_numbers(0, rows.n)
+    )
     return PrimalDual(settings, Learnt(c, task.width, np.full(len(W), task.alpha), np.zeros(len(c.pairs)), first))

@@ -13,7 +13,7 @@ from surefair.audit.decisions.groups import ShownGroups
 from surefair.audit.decisions.intake import SCORED
 from surefair.audit.decisions.settings import DecisionSettings
 from surefair.audit.decisions.tally import DecisionTally
-from surefair.inference.clusters import Clustered, Distinct
+from surefair.inference.cluster_counts import Clustered
 from surefair.inference.counts import Counts
 from surefair.inference.decisions import Evidence
 from surefair.inference.interval import Interval, Question
@@ -23,7 +23,7 @@ from surefair.inference.moves import normal_tables
 from surefair.inference.sample import About, check_clusters, weight_notes
 from surefair.inference.scores import Scored
 from surefair.names import one_of
-from surefair.rows import FloatArray, Groups, IntArray
+from surefair.rows import Distinct, FloatArray, Groups, IntArray
 from surefair.score_metrics import Histogram
 from surefair.tables.reading import in_order, is_same_word
 

@@ -16,7 +16,8 @@ from surefair.audit.decisions.tally import DecisionTally
 from surefair.audit.findings import Finding, compared_words, judge, margin_words, overall
 from surefair.criteria import CRITERIA
 from surefair.diagnostics import Diagnostic, one_decision
-from surefair.inference.clusters import Clustered, moves
+from surefair.inference.cluster_counts import Clustered
+from surefair.inference.clusters import moves
 from surefair.inference.counts import Counts
 from surefair.inference.scoring import binomial_limits
 from surefair.inference.strata import Strata

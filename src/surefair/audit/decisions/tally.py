@@ -20,9 +20,10 @@ from surefair.audit.decisions.axes import Axes, Words, check_size, check_two, pl
 from surefair.audit.decisions.combinations import Combinations, count_combinations, intersect
 from surefair.audit.decisions.intake import SCORED, Chunk, DecisionIntake
 from surefair.audit.decisions.settings import DecisionSettings
-from surefair.inference.clusters import NONE, Distinct, count_clusters
+from surefair.inference.cluster_counts import count_clusters
 from surefair.inference.counts import Counts
-from surefair.rows import FloatArray, IntArray
+from surefair.rows import Distinct, FloatArray, IntArray
+from surefair.rows.distinct import NONE
 from surefair.score_metrics import Histogram
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.storage.checks import array_of, value_of

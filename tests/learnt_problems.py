@@ -9,6 +9,7 @@ import numpy as np
 from surefair.criteria import CRITERIA, Comparisons
 from surefair.learners.multipliers import Multipliers
 from surefair.losses import LOSSES
+from surefair.rows import Levels, Names, Rows
 from surefair.training.warm_up import Task, warm_up
 
 CONSTRAINED = [name for name, criterion in CRITERIA.items() if criterion.can_constrain]
@@ -63,7 +64,8 @@ def task_of(criterion="demographic_parity", surrogate="decisions", loss="log_los
 
 def begin(task, first, law="two_point", seed=3):
     """Solve on the warm-up rows: the learner, its coordinates, and whether that was solved."""
-    found = warm_up(task, first.X, first.y, first.group, first.weight, Multipliers(law, seed))
+    rows = Rows(first.X, first.y, first.group, first.weight, Names(None, Levels(np.array([-1, 1]), "label"), None))
+    found = warm_up(task, first.X, rows, Multipliers(law, seed))
     return found.learner, found.W, found.reached
 
 

@@ -51,6 +51,6 @@ def sparse_learner(task: Task, rows: Rows, W: FloatArray, multipliers: Multiplie
     settings = task.settings(np.zeros(len(W)), automatic(float(task.loss.curvature(0.0, 1.0))), multipliers)
     moved = change_coordinates(with_ones(rows.X, task.fit_intercept), W)
     first = Beginning(
-        moved, rows.y, rows.weight / rows.weight.mean(), rows.group[:, : len(c.sizes)], row_numbers(0, rows.n)
+        moved, rows.y, rows.weight / rows.weight.mean(), rows.group[:, : len(c.sizes)], row_numbers(0, len(rows.y))
     )
     return PrimalDual(settings, Learnt(c, task.width, np.full(len(W), task.alpha), np.zeros(len(c.pairs)), first))

@@ -106,7 +106,8 @@ ONE_PASS = "a weight makes a step longer; as with SGDClassifier, one pass is not
 @parametrize_with_checks(
     [
         FairClassifier(None, n_replicates=5),
-        FairClassifier(None, n_replicates=5, loss="squared_error", step_size=DECAY),
+        FairClassifier(None, n_replicates=5, loss="squared_error"),
+        FairClassifier(None, n_replicates=5, step_size=DECAY),
     ],
     expected_failed_checks=lambda clf: (
         {

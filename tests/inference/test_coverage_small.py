@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 import surefair as sf
 
-N_STUDIES, N_ROWS, LEVEL = 400, 400, 0.95
+N_STUDIES, N_ROWS, LEVEL = 200, 400, 0.95
 LEAST = binom.ppf(1e-3, N_STUDIES, LEVEL) / N_STUDIES  # an exact method falls below it once in a thousand runs
 MOST = binom.ppf(1 - 1e-3, N_STUDIES, LEVEL) / N_STUDIES
 

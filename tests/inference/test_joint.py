@@ -31,11 +31,11 @@ def joint(rows, **options):
 
 @pytest.mark.parametrize("more", [{}, {"clusters": True}, {"strata": True}], ids=["rows", "clusters", "strata"])
 def test_wrong_alarms_over_eight_metrics_at_parity(more):
-    n = 60
+    n = 40
     alarms = np.zeros(2, dtype=int)
     for seed in range(n):
         columns = {name: np.arange(1000) // 4 if name == "clusters" else np.arange(1000) % 3 for name in more}
-        found = joint(draw([1, seed]), **columns)
+        found = joint(draw([1, seed]), n_replicates=200, **columns)
         alarms += [any(one.low > 0.0 for one in found), any(one.low > 0.0 for one in found.joint)]
     assert alarms[1] <= binom.ppf(1 - 1e-3, n, 0.05)
     assert alarms[0] > 2 * alarms[1]

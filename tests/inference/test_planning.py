@@ -39,14 +39,14 @@ def test_the_number_of_rows_is_that_of_the_textbook():
 def test_realised_power_is_within_five_points(margin, rates, shares, ratio):
     plan = sf.plan(margin, rates=rates, shares=shares, ratio=ratio)
     group = np.repeat(np.arange(len(rates)), plan.by_group["rows"])
-    n = 400
+    n = 200
     hits = 0
     for seed in range(n):
         rng = np.random.default_rng([1, seed])
         decision = (rng.random(len(group)) < np.array(rates)[group]).astype(int)
         found = sf.fairness_interval(
             None, decision, sensitive_features=group, metric="demographic_parity" + "_ratio" * ratio, pos_label=1,
-            n_replicates=1000, random_state=seed,
+            n_replicates=400, random_state=seed,
         )  # fmt: skip
         hits += found.verdict(margin) == plan.verdict
     assert hits / n == pytest.approx(plan.power, abs=0.05 + 2.0 * math.sqrt(0.8 * 0.2 / n))

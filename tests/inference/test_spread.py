@@ -15,7 +15,7 @@ from scipy.stats import chi2
 import surefair as sf
 from surefair.inference.counts import count
 
-REPETITIONS, ROWS, REPLICATES = 150, 1_500, 60
+REPETITIONS, ROWS, REPLICATES = 80, 1_500, 60
 LOW, HIGH = np.array([0.8, 1.25]) / np.sqrt(chi2.ppf([1 - 1e-4, 1e-4], REPETITIONS - 1) / (REPETITIONS - 1))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -30,10 +32,15 @@ SECTIONS = [
     "settings", "methods",
 ]  # fmt: skip
 MakeAudit = Callable[[str], Audit]
+PAGES: dict[str, str] = {}
 
 
 def render(audit: Audit) -> str:
-    return report.render(audit.to_dict())
+    """The page of an audit, made once for all tests."""
+    key = json.dumps(audit.to_dict())
+    if key not in PAGES:
+        PAGES[key] = report.render(audit.to_dict())
+    return PAGES[key]
 
 
 class Page(HTMLParser):
@@ -70,6 +77,9 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+parsed = cache(Page)  # tests only read it
+
+
 def charts_of(page: Page) -> list[str]:
     """Labels of the charts of a page."""
     return [str(found["aria-label"]) for tag, found in page.elements if tag == "svg" and "aria-label" in found]
@@ -77,17 +87,17 @@ def charts_of(page: Page) -> list[str]:
 
 def test_the_same_audit_gives_the_same_bytes(any_audit: Audit) -> None:
     again = Audit.from_dict(any_audit.to_dict())
-    assert render(any_audit) == render(again)
+    assert report.render(any_audit.to_dict()) == report.render(again.to_dict())
 
 
 def test_the_page_is_well_formed_and_has_only_known_elements(any_audit: Audit) -> None:
-    page = Page(render(any_audit))
+    page = parsed(render(any_audit))
     assert {tag for tag, _ in page.elements} <= TAGS
     assert not [name for _, found in page.elements for name in found if name.startswith("on") or name == "style"]
 
 
 def test_the_page_has_one_script_one_style_sheet_and_no_address(any_audit: Audit) -> None:
-    page = Page(render(any_audit))
+    page = parsed(render(any_audit))
     tags = [tag for tag, _ in page.elements]
     assert tags.count("script") == tags.count("style") == 1
     for _, found in page.elements:
@@ -98,7 +108,7 @@ def test_the_page_has_one_script_one_style_sheet_and_no_address(any_audit: Audit
 
 
 def test_ids_are_distinct_and_links_lead_somewhere(any_audit: Audit) -> None:
-    page = Page(render(any_audit))
+    page = parsed(render(any_audit))
     ids = [found["id"] for _, found in page.elements if "id" in found]
     assert len(set(ids)) == len(ids)
     assert {str(found["href"])[1:] for tag, found in page.elements if tag == "a"} <= set(ids)
@@ -109,14 +119,14 @@ def test_every_section_says_in_a_sentence_what_it_shows(any_audit: Audit) -> Non
     sections = SECTIONS
     if any_audit.kind == "decisions":
         sections = ["summary", "decisions", "groups", "coverage", "scope", "assumptions", "data", "settings", "methods"]
-    assert [found["id"] for tag, found in Page(html).elements if tag == "section"] == sections
+    assert [found["id"] for tag, found in parsed(html).elements if tag == "section"] == sections
     leads = re.findall(r'<p class="lead">(.+?)</p>', html)
     assert len(leads) == len(sections)
     assert all(lead.endswith(".") for lead in leads)
 
 
 def test_the_page_has_every_chart(audit: Audit) -> None:
-    found = charts_of(Page(render(audit)))
+    found = charts_of(parsed(render(audit)))
     for metric in views.metrics(audit.to_dict()):
         assert found.count(f"{metric.full}: unfairness by source of uncertainty") == 1
     for table in views.rates(audit.to_dict()):
@@ -126,12 +136,12 @@ def test_the_page_has_every_chart(audit: Audit) -> None:
     assert found.count("Coefficients of both models") == 2  # one for narrow screens
     assert found.count("Accuracy of both models") == found.count("Price of fairness") == 1
     places = ("x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "points", "width", "height")
-    for _, one in Page(render(audit)).elements:
+    for _, one in parsed(render(audit)).elements:
         assert all(re.fullmatch(r"[-0-9., ]*", str(one.get(name, ""))) for name in places)
 
 
 def test_every_mark_says_its_value(any_audit: Audit) -> None:
-    marks = Page(render(any_audit)).all("g", "mark")
+    marks = parsed(render(any_audit)).all("g", "mark")
     assert marks
     for mark in marks:
         assert mark["tabindex"] == "0"
@@ -141,7 +151,7 @@ def test_every_mark_says_its_value(any_audit: Audit) -> None:
 
 
 def test_the_page_shows_the_numbers_of_the_audit(audit: Audit) -> None:
-    page = Page(render(audit))
+    page = parsed(render(audit))
     tips = [str(found["data-tip"]) for _, found in page.elements if "data-tip" in found]
     metrics = {metric.name: metric for metric in views.metrics(audit.to_dict())}
     for model in audit.models:
@@ -175,7 +185,7 @@ def test_every_group_appears_in_every_rate(audit: Audit) -> None:
 def test_everything_from_the_data_is_escaped(make_audit: MakeAudit) -> None:
     audit = make_audit("hostile")
     html = render(audit)
-    page = Page(html)
+    page = parsed(html)
     assert html.count("<script") == html.count("</script") == html.count("<style") == html.count("</style") == 1
     assert "<b onmouseover" not in html
     for name in (*audit.settings["sensitive"], *(one["group"] for one in audit.groups)):
@@ -202,21 +212,21 @@ def test_a_partial_audit_says_so(make_audit: MakeAudit) -> None:
 def test_the_summary_lists_unmet_assumptions(make_audit: MakeAudit) -> None:
     assert (
         "2 of 3 assumptions are not met: “There are many rows.” “Decisions differ.” The intervals may be inaccurate"
-        in Page(render(make_audit("two groups"))).text
+        in parsed(render(make_audit("two groups"))).text
     )
 
 
 def test_the_verdict_is_in_words(make_audit: MakeAudit) -> None:
     audit = make_audit("two groups")
-    assert f"Verdict: {audit.verdict}" in Page(render(audit)).text
-    bare = Page(render(make_audit("no margin"))).text
+    assert f"Verdict: {audit.verdict}" in parsed(render(audit)).text
+    bare = parsed(render(make_audit("no margin"))).text
     assert "Verdict: none, because no margin was given" in bare
     assert "margin (dashed line)" not in bare
 
 
 def test_the_page_says_why_rates_are_undefined(make_audit: MakeAudit) -> None:
     audit = make_audit("undefined")
-    page = Page(render(audit))
+    page = parsed(render(audit))
     reasons = {one["reason"] for model in audit.models for one in model["intervals"] if one["reason"]}
     assert reasons
     for reason in reasons:
@@ -235,10 +245,10 @@ def test_a_page_without_any_number_is_still_drawn(make_audit: MakeAudit) -> None
 
     found = make_audit("two groups").to_dict()
     found |= {name: without(found[name]) for name in ("models", "price", "path")}
-    page = Page(render(Audit.from_dict(found)))
+    page = parsed(render(Audit.from_dict(found)))
     assert "not defined" in page.text
     assert "None" not in page.text
-    assert len(charts_of(page)) == len(charts_of(Page(render(make_audit("two groups")))))
+    assert len(charts_of(page)) == len(charts_of(parsed(render(make_audit("two groups")))))
 
 
 def test_the_largest_coefficients_are_drawn_and_all_are_listed(make_audit: MakeAudit) -> None:
@@ -251,30 +261,31 @@ def test_the_largest_coefficients_are_drawn_and_all_are_listed(make_audit: MakeA
 def test_empty_sections_say_so(make_audit: MakeAudit) -> None:
     audit = make_audit("two groups")
     models = [model | {"coefficients": [], "diagnostics": []} for model in audit.models]
-    page = Page(render(replace(audit, path=[], models=models, assumptions=[], columns=[])))
+    page = parsed(render(replace(audit, path=[], models=models, assumptions=[], columns=[])))
     assert "There were too few rows to look at the models during training." in page.text
     assert "There are no coefficients." in page.text
 
 
 def test_sources_are_explained_in_words(audit: Audit) -> None:
-    page = Page(render(audit))
+    page = parsed(render(audit))
     assert all(f"An interval for {source.estimates}." in page.text for source in SOURCES.values())
 
 
 def test_no_model_is_called_fair(any_audit: Audit) -> None:
-    words = Page(render(any_audit)).text.replace("how certain are you that the model is fair?", "")  # title of a paper
+    title = "how certain are you that the model is fair?"  # of a paper
+    words = parsed(render(any_audit)).text.replace(title, "")
     assert not re.search(r"\bfair\b|\bunfair\b|complian", words)
 
 
 def test_diagnostics_name_their_models_and_give_advice(make_audit: MakeAudit) -> None:
     audit = make_audit("two groups")
-    page = Page(render(audit)).text
+    page = parsed(render(audit)).text
     assert "Constrained and unconstrained models: few <rows>. Use more <rows>." in page
     assert "Constrained model: same for all. Use more <rows>. This rules out a definite verdict." in page
     assert "Other warnings Constrained model: short path. Pass more <rows>." in page  # no advice for the command line
     assert "Advice names options of surefair audit. In Python, sf.audit has arguments of the same names" in page
     models = [model | {"diagnostics": []} for model in audit.models]
-    about_data = Page(render(replace(audit, models=models))).text
+    about_data = parsed(render(replace(audit, models=models))).text
     assert "not met There" not in about_data
     assert "SmallEvaluationSet few <rows>. Use more <rows>." in about_data
     assert "Other warnings" not in about_data
@@ -282,7 +293,7 @@ def test_diagnostics_name_their_models_and_give_advice(make_audit: MakeAudit) ->
 
 def test_the_security_policy_allows_only_the_pages_own_script_and_style(make_audit: MakeAudit) -> None:
     html = render(make_audit("two groups"))
-    policy = next(found["content"] for tag, found in Page(html).elements if found.get("http-equiv"))
+    policy = next(found["content"] for tag, found in parsed(html).elements if found.get("http-equiv"))
     assert policy is not None
     assert "unsafe" not in policy
     assert policy.count("sha256-") == 2
@@ -331,14 +342,14 @@ def test_what_was_given_heads_the_page(make_audit: MakeAudit, tmp_path: Path) ->
     audit = make_audit("two groups")
     audit.to_html(tmp_path / "report.html", **ABOUT)
     html = (tmp_path / "report.html").read_text()
-    head = Page(html).text.split("Summary")[0]
+    head = parsed(html).text.split("Summary")[0]
     for value in ABOUT.values():
         assert value in head
     assert "<title>Loans &lt;b&gt;</title>" in html
     assert "Data table.csv" in head
     begun = replace(audit, settings=audit.settings | ABOUT)
     assert render(begun).split("Settings and versions")[0] == html.split("Settings and versions")[0]
-    assert "Purpose" not in Page(render(audit)).text.split("Summary")[0]
+    assert "Purpose" not in parsed(render(audit)).text.split("Summary")[0]
 
 
 @pytest.mark.parametrize(
@@ -387,7 +398,7 @@ def test_the_summary_has_every_groups_column_rows_and_base_rate(audit: Audit) ->
 
 
 def test_the_page_says_what_was_and_was_not_checked(audit: Audit) -> None:
-    page = Page(render(audit)).text
+    page = parsed(render(audit)).text
     scope = page.split("What this audit can support")[1].split("What the intervals assume")[0]
     for metric in views.metrics(audit.to_dict()):
         assert metric.full in scope
@@ -397,7 +408,7 @@ def test_the_page_says_what_was_and_was_not_checked(audit: Audit) -> None:
 
 
 def test_groups_that_differ_most_are_named_with_their_column_and_rows(make_audit: MakeAudit) -> None:
-    page = Page(render(make_audit("two groups"))).text
+    page = parsed(render(make_audit("two groups"))).text
     assert "sex: Female (n = 120) and Male (n = 120)" in page
 
 
@@ -405,6 +416,6 @@ def test_methods_of_decisions_made_elsewhere_do_not_speak_of_training(make_audit
     found = make_audit("two groups").to_dict()
     trained = Page(report.render(found)).text.split("How every number in this report")[1]
     assert "Both models minimise" in trained
-    decided = Page(render(make_audit("decisions"))).text.split("How every number in this report")[1]
+    decided = parsed(render(make_audit("decisions"))).text.split("How every number in this report")[1]
     for words in ("minimise", "replicates train", "price"):
         assert words not in decided

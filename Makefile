@@ -23,7 +23,7 @@ data: .venv/installed  ## download the data files into the folder SUREFAIR_DATA,
 	$(BIN)/python tests/fetch_data.py "$(SUREFAIR_DATA)"
 
 PYTEST := $(BIN)/python -m pytest
-PARALLEL := -n 2 --dist loadfile --ignore=tests/engines
+PARALLEL := -n 2 --dist worksteal --ignore=tests/engines
 
 test: lint  ## lint, check types and imports, run tests and doctests; about a quarter of an hour
 	$(PYTEST) $(PARALLEL) -m "not slow"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,12 @@ from surefair.training.warm_up import Task, warm_up
 
 CONSTRAINED = [name for name, criterion in CRITERIA.items() if criterion.can_constrain]
 USES = {"equality": {}, "tolerance": {"tolerance": 0.05}, "penalty": {"penalty": 5.0}}
+
+
+def every_second(*factors):
+    """Every second combination of the values of some factors, such that any three values meet."""
+    places = product(*(range(len(factor)) for factor in factors))
+    return [tuple(factor[i] for factor, i in zip(factors, at, strict=True)) for at in places if sum(at) % 2 == 0]
 
 
 class Data(NamedTuple):

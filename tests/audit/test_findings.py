@@ -266,7 +266,7 @@ def test_every_assumption_of_an_audit_is_listed_and_held_unless_a_diagnostic_say
 
 @pytest.fixture(scope="module")
 def audited(people):
-    return sf.audit(people(8000), label="high", sensitive="sex", margin=0.1, n_replicates=100)
+    return sf.audit(people(8000), label="high", sensitive="sex", margin=0.1, n_replicates=50)
 
 
 def test_the_constraint_reduces_unfairness_and_costs_accuracy(audited):

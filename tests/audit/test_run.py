@@ -567,7 +567,6 @@ def test_every_byte_of_a_stream_before_the_checkpoint_is_compared(table, tmp_pat
     """Also bytes beyond those that are read to find the header."""
     monkeypatch.setattr("surefair.tables.csv._BLOCK", 1 << 12)
     content = table.to_csv(index=False).encode()
-    whole = Running.begin(Pipe(content), asked()).run()
     Running.begin(Pipe(content), asked()).run(checkpoint=tmp_path, stop=stop_after(3))
     changed = bytearray(content)
     place = content.rindex(b"clerk", 0, len(content) // 2)
@@ -577,7 +576,7 @@ def test_every_byte_of_a_stream_before_the_checkpoint_is_compared(table, tmp_pat
         changed = changed[: content.rindex(b"\n", 0, len(content) // 3) + 1]
     running = Running.restore(tmp_path, Pipe(bytes(changed)))
     if change == "nothing":
-        assert running.run().to_dict() == whole.to_dict()
+        assert running.run().to_dict() == Running.begin(Pipe(content), asked()).run().to_dict()
     else:
         with pytest.raises(ValueError, match="The data are not those of the checkpoint"):
             running.run()

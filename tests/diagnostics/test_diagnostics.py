@@ -315,10 +315,10 @@ def test_fits_without_replicates_or_trace_are_checked_too(kind):
 def test_two_replicates_do_not_cause_other_diagnostics():
     """The standard deviation of two replicates is often tiny; the checks allow for its uncertainty."""
     kinds = Counter()
-    for seed in range(40):
+    for seed in range(25):
         clf = fit(DI, n=5000, n_replicates=2, seed=seed)
         kinds.update([*found(lambda clf=clf: clf.coef_interval(method="cheap"))[0]])
-    assert sum(kinds.values()) <= binom.ppf(0.99, 40, 0.05)
+    assert sum(kinds.values()) <= binom.ppf(0.99, 25, 0.05)
 
 
 # -- Data --------------------------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def test_asking_one_classifier_from_several_threads_gives_the_same_answers():
 
 
 def test_audits_side_by_side_give_the_same_results(people):
-    tables = [people(3000, seed=1), people(400, seed=2)]
+    tables = [people(1500, seed=1), people(400, seed=2)]
     tables[1].loc[::50, "sex"] = "x"
 
     def audit(table):

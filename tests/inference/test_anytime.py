@@ -159,7 +159,7 @@ def test_rate_limits_hold_at_all_times():
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("rates", [(0.3, 0.3), (0.2, 0.1)])
 def test_sequences_rarely_exclude_the_truth_where_fixed_intervals_often_do(order, rates):
-    n, n_streams = 2000, 150
+    n, n_streams = 2000, 100
     streams = draw(rates, n, n_streams, order, seed=4)
     found = ever_excluded(streams, np.unique(np.geomspace(20, n, 40).astype(int)))
     most = binom.ppf(0.999, n_streams, 0.05)
@@ -178,7 +178,7 @@ def test_sequences_of_five_groups_hold_together():
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("rates", [(0.01, 0.01), (0.11, 0.01), (0.5, 0.5), (0.1, 0.2, 0.1, 0.2, 0.1)])
 def test_sequences_rarely_exclude_the_truth_in_long_streams(order, rates):
-    n, n_streams = 10_000, 300
+    n, n_streams = 10_000, 200
     streams = draw(rates, n, n_streams, order, seed=6)
     found = ever_excluded(streams, np.unique(np.geomspace(20, n, 60).astype(int)))
     assert found.anytime.sum() <= binom.ppf(0.999, n_streams, 0.05)

@@ -87,7 +87,7 @@ def test_a_paired_interval_is_at_most_half_as_wide_as_two_separate_ones():
     ids=["parity", "equal gaps", "three groups", "ratio", "precision", "clusters"],
 )
 def test_coverage(gaps, groups, n, options):
-    repetitions = 120
+    repetitions = 80
     metric = options.get("metric", "demographic_parity")
     sizes = [0.0 if metric == "precision" else abs(gap) for gap in gaps]
     truth = sizes[1] - sizes[0]

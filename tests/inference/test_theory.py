@@ -137,7 +137,7 @@ EVERYTHING = {
     "inactive slab": {"criterion": "demographic_parity", "tolerance": 10.0},
     "penalty": {"criterion": "false_positive_rate", "penalty": 20.0},
 }
-REPETITIONS = 200
+REPETITIONS = 100
 TRAINED = 4_000
 
 

@@ -63,8 +63,8 @@ def test_bands_contain_the_truth_at_all_thresholds_together(shift, groups):
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "shift", "groups"), [(200, 0.0, 2), (400, 0.0, 2), (2_000, 0.3, 5), (400, 0.4, 3)])
 def test_bands_contain_the_truth_at_all_thresholds_together_in_many_samples(n, shift, groups):
-    found = np.array([covered(seed, n, shift, groups) for seed in range(2_000)])
-    assert (found.mean(axis=0) >= 0.93).all()
+    found = np.array([covered(seed, n, shift, groups) for seed in range(1_000)])
+    assert (found.sum(axis=0) >= binom.ppf(1e-3, 1_000, 0.95)).all()  # 928
 
 
 def test_intervals_of_single_thresholds_would_not_hold_together():

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from learnt_problems import CONSTRAINED, USES, equal_rows, task_of, unequal_rows
+from learnt_problems import CONSTRAINED, USES, equal_rows, every_second, task_of, unequal_rows
 from scipy.sparse import csr_matrix, hstack
 
 from surefair.criteria import SURROGATES
@@ -91,10 +91,9 @@ def assert_same(found, expected):
 # -- Specification ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("surrogate", SURROGATES)
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("criterion", SERVED)
+@pytest.mark.parametrize(
+    ("criterion", "use", "loss", "surrogate"), every_second(SERVED, [*USES], [*LOSSES], [*SURROGATES])
+)
 def test_step_equals_reference_step(criterion, surrogate, loss, use):
     held = False
     for sizes, weighted in SHAPES:

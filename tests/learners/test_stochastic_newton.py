@@ -13,6 +13,7 @@ from learnt_problems import (
     USES,
     begin,
     equal_rows,
+    every_second,
     exact,
     synthetic_rows,
     task_of,
@@ -88,10 +89,9 @@ def assert_same(found, expected):
 # -- Specification ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("surrogate", SURROGATES)
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("criterion", [*CONSTRAINED, None])
+@pytest.mark.parametrize(
+    ("criterion", "use", "loss", "surrogate"), every_second([*CONSTRAINED, None], [*USES], [*LOSSES], [*SURROGATES])
+)
 def test_step_equals_reference_step(criterion, surrogate, loss, use):
     constrained = 0
     for sizes, weighted in SHAPES:

@@ -657,7 +657,7 @@ def names(folder):
     return {path.name for path in folder.iterdir()} if folder.exists() else set()
 
 
-@pytest.mark.parametrize("n_kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_an_audit_that_is_killed_at_random_moments_resumes_to_the_same_bytes(long_audit, tmp_path, n_kills):
     """Some kills come while the program starts, most within a few chunks of the first checkpoint."""
     folder, expected, seconds = long_audit

@@ -138,7 +138,7 @@ def test_after_an_error_the_same_watcher_goes_on(tmp_path, log, whole, statement
 
 
 @pytest.mark.slow
-def test_killed_at_ten_moments_it_ends_as_if_undisturbed(tmp_path):
+def test_killed_at_twenty_moments_it_ends_as_if_undisturbed(tmp_path):
     path, state = tmp_path / "log.csv", tmp_path / "state"
     n = 300_000
     decisions(n).assign(id=np.arange(n)).to_csv(path, index=False)
@@ -147,7 +147,7 @@ def test_killed_at_ten_moments_it_ends_as_if_undisturbed(tmp_path):
     words += ["--checkpoint", str(state), "--once"]
     rng = np.random.default_rng(2)
     killed = 0
-    for _ in range(10):
+    for _ in range(20):
         process = subprocess.Popen(
             [sys.executable, "-c", "from surefair.cli import main; main()", *words], stdout=subprocess.DEVNULL
         )
@@ -157,7 +157,7 @@ def test_killed_at_ten_moments_it_ends_as_if_undisturbed(tmp_path):
             process.kill()
             process.wait()
             killed += 1
-    assert killed > 2
+    assert killed > 5
     assert watched(path, state, id="id") == undisturbed
 
 

@@ -190,6 +190,23 @@ def _rotate(path):
     path.write_text("approved,sex\n0,f\n0,m\n0,m\n")
 
 
+@pytest.mark.parametrize(("last", "bad"), [("1,f", 0), ("1", 1), ('1,"f', 1)])
+def test_the_last_line_of_a_rotated_file_counts_without_a_line_end(tmp_path, log, last, bad):
+    with Watcher(settings(log), tmp_path / "state") as watcher:
+        watcher.step()
+        with log.open("a") as file:
+            file.write(last)
+        watcher.step()
+        assert watcher.monitor.n == 3000
+        log.rename(tmp_path / "log.csv.1")
+        log.write_text("approved,sex\n0,f\n")
+        watcher.step()
+        status = watcher.status()
+        assert sum(status["bad_rows"].values()) == bad
+        assert status["counts"]["rows"] == 3002 - bad
+        assert status["files"] == [{"name": "log.csv", "rows": 3002}]
+
+
 def test_while_the_new_file_is_empty_the_old_one_is_followed(tmp_path, log):
     with Watcher(settings(log), tmp_path / "state") as watcher:
         watcher.step()

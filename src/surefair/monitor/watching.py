@@ -250,6 +250,7 @@ class Watcher:
         now = path.stat()
         if os.path.samestat(os.fstat(held.fileno()), now) or now.st_size == 0:
             return  # while the new file is empty, whoever writes may still be writing to the old one
+        yield from read_lines(held, self.journal.position(path.name), self._columns, ended=True)
         position = replace(Position(path.name), rows=self.journal.position(path.name).rows)
         with self.journal.transaction():
             self.journal.keep_position(position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 import warnings
 from dataclasses import replace
 
@@ -241,6 +242,15 @@ def test_advice_for_the_command_line_names_options_of_the_command_line(kind):
     words = kind.command_line_advice
     assert "=" not in words
     assert not any(name in words for name in ("n_replicates", "n_warmup", "constraint_set", "step_size", "source="))
+
+
+@every_kind
+def test_advice_for_the_command_line_is_not_what_the_command_does_anyway(kind):
+    from surefair.cli.audit import command
+
+    defaults = {name: str(option.default) for option in command.params for name in option.opts}
+    for name, value in re.findall(r"(--[a-z-]+) (\w+)", kind.command_line_advice):
+        assert defaults.get(name) != value
 
 
 @every_kind

@@ -160,7 +160,7 @@ def joint_intervals(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    metrics: Sequence[str | Criterion],
+    metric: Sequence[str | Criterion],
     pos_label: Any = None,
     threshold: float | None = None,
     sample_weight: Any = None,
@@ -178,7 +178,7 @@ def joint_intervals(
     ----------
     y_true, y_pred, sensitive_features
         As in ``fairness_interval``.
-    metrics : sequence of str or Criterion
+    metric : sequence of str or Criterion
         What is compared between the groups; "_ratio" after a name compares by ratios.
     pos_label, threshold, sample_weight, clusters, strata, intersections
         As in ``fairness_interval``.
@@ -193,12 +193,12 @@ def joint_intervals(
     --------
     >>> found = joint_intervals(
     ...     y_true=[0, 1] * 500, y_pred=[0, 0, 0, 1, 1, 1, 0, 1] * 125, sensitive_features=["a", "b"] * 500,
-    ...     metrics=["demographic_parity", "accuracy"],
+    ...     metric=["demographic_parity", "accuracy"],
     ... )
     >>> found.verdict({"demographic_parity": 0.4, "accuracy": 0.1})
     'violates margin'
     """
-    measured = [get_metric(one) for one in _listed(metrics)]
+    measured = [get_metric(one) for one in _listed(metric)]
     given = Input(sensitive_features, intersections, sample_weight, clusters, strata, pos_label, threshold)
     settings = Settings(method, confidence_level, n_replicates, random_state)
     evidence = Evidence.of(y_true, y_pred, measured, given, settings)
@@ -212,7 +212,7 @@ def _listed(metrics: Any) -> list[str | Criterion]:
     found = list(metrics) if isinstance(metrics, Iterable) and not isinstance(metrics, str) else []
     names = [one.name if isinstance(one, Criterion) else one for one in found]
     if not names or len(dict.fromkeys(map(str, names))) < len(names):
-        raise ValueError(f"metrics must be a list of different metrics; received {metrics!r}.")
+        raise ValueError(f"metric must be a list of different metrics; received {metrics!r}.")
     return found
 
 

@@ -304,6 +304,14 @@ def test_numbers_of_any_kind_become_python_floats():
     assert type(one.statistic) is type(one.threshold) is float
 
 
+def test_decisions_that_are_all_the_same_are_not_said_to_be_few():
+    groups = ["a", "b"] * 500
+    with pytest.warns(sf.diagnostics.OneDecision, match="All decisions are the same"):
+        found = sf.fairness_interval(None, np.ones(1000, dtype=int), sensitive_features=groups, pos_label=1)
+    assert [one.name for one in found.diagnostics] == ["OneDecision"]
+    assert found.verdict(0.1) == "not enough evidence"
+
+
 def test_a_group_without_evaluation_rows_is_said_to_have_none():
     sides = np.array([[[0.0, 2.0, 1.0]], [[0.0, 22.0, 0.0]]])
     (found,) = small_evaluation_set.check(sides, ["group 'f'", "group 'm'", "group 'x'"])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefair.criteria import Criterion
-from surefair.diagnostics import few_clusters, issue, small_evaluation_set
+from surefair.diagnostics import Diagnostic, few_clusters, issue, one_decision, small_evaluation_set
 from surefair.inference.clusters import Clustered, cluster_estimates
 from surefair.inference.counts import Counts, effective_sides, rates_of
 from surefair.inference.interval import (
@@ -258,6 +258,7 @@ class Evidence:
     n_replicates: int
     seed: int
     drawn: FloatArray | None = None  # ``tables``, where they come from elsewhere
+    diagnostics: tuple[Diagnostic, ...] = ()  # what was found before
 
     @classmethod
     def of(cls, y_true: Any, y_pred: Any, metrics: Sequence[Metric], given: Input, settings: Settings) -> Evidence:
@@ -267,7 +268,9 @@ class Evidence:
         seed = settings.seed
         clusters = sample.clustered(settings.n_replicates, seed)
         counts = sample.counts if clusters is None else clusters.counts
-        return cls(sample.about, counts, clusters, settings.n_replicates, seed)
+        decided = counts.weight[:, : sample.about.groups.sizes[0]].sum(axis=(0, 1, 2))  # each row once
+        found = tuple(one_decision.check(decided.tolist()))
+        return cls(sample.about, counts, clusters, settings.n_replicates, seed, diagnostics=found)
 
     @property
     def pooled(self) -> Counts:
@@ -316,7 +319,9 @@ class Evidence:
     def interval(self, question: Question) -> Interval:
         """Answer a question."""
         about, groups, pooled = self.about, self.about.groups, self.pooled
-        context = Context(positive=about.positive, library=about.library, notes=". ".join(about.notes))
+        context = Context(
+            positive=about.positive, library=about.library, notes=". ".join(about.notes), diagnostics=self.diagnostics
+        )
         if self.clusters is None and not about.strata:
             return make_interval(question, pooled, groups, self.rates_b(question), context=context)
         rates, level = question.metric.rates, question.confidence_level
@@ -337,4 +342,4 @@ class Evidence:
             context = context._replace(notes=". ".join([*about.notes, strata.note(groups)]))
             question = question._replace(method="mantel_haenszel")
         n = int(pooled.rows[: groups.sizes[0]].sum())
-        return interval_of(question, estimates, groups, n, context._replace(diagnostics=tuple(found)))
+        return interval_of(question, estimates, groups, n, context._replace(diagnostics=(*self.diagnostics, *found)))

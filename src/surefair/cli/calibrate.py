@@ -92,7 +92,7 @@ def command(
             settings = AuditSettings(
                 criterion=criterion, metric=() if metric is None else (metric,), **asked, **columns, **params
             )
-            prepare_folder(out, "calibration.json", "calibration.png")
+            prepare_folder(out, "calibration.json", "calibration.png", data=[data])
             found = calibrate_audit(data, settings, **shared)
             for words in unused_rows(found.settings["bad"]):
                 click.echo(visible(words))

@@ -70,7 +70,7 @@ def command(
 
     with one_line_errors():
         asked = PairColumns(sensitive=split_names(sensitive), **columns)
-        prepare_folder(out, *FILES)
+        prepare_folder(out, *FILES, data=files)
         found = _compare(asked, files, metric, intersections, confidence_level)
         found.to_json(out / FILES[0])
         found.to_html(out / FILES[1])

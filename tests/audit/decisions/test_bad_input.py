@@ -34,7 +34,7 @@ REFUSED = {
     "three labels": (change("fit", 2, [9]), {"label": "fit"}, r"The label 'fit' must have two values.*row 10"),
     "one decision": (change("hired", 1), {}, r"All rows have the same decision 'hired': '1'\. Say which value"),
     "one label": (change("fit", 0), {"label": "fit"}, r"All rows have the same label 'fit': '0'"),
-    "no decision at all": (change("hired", None), {"max_bad_rows": 10**6}, r"No row has a value of the decision"),
+    "no decision at all": (change("hired", None), {"max_bad_rows": 10**6}, r"no row to count.*400 rows: no decision"),
     "too many without a decision": (change("hired", None, slice(0, 200)), {}, r"201 rows cannot be used.*no decision"),
     "one group": (change("sex", "f"), {}, r"'sex' has fewer than two groups to compare: 'f'\."),
     "an unknown positive value": (lambda t: t, {"positive": "2"}, r"Unknown positive value: '2'.*Known: '0', '1'"),
@@ -87,10 +87,14 @@ def test_scores_that_cannot_serve_are_refused(case, decided):
         sf.audit(table, score="score", sensitive="sex", n_replicates=50, **settings)
 
 
-def test_scores_beyond_1_leave_out_the_metrics_that_need_probabilities(decided):
+def test_scores_beyond_1_leave_out_the_metrics_that_need_probabilities(decided, tmp_path):
     table = decided().assign(score=lambda t: 100.0 * t["score"])
     found = sf.audit(table, score="score", label="fit", sensitive="sex", margin=0.05, n_replicates=50)
     assert [one["metric"] for one in found.model()["intervals"]] == ["scoring_rate", "auc"]
+    (note,) = (one for one in found.model()["notes"] if "Not measured" in one)
+    assert note.startswith("Not measured: calibration, mean_score. Scores must lie between 0 and 1 for that, and these")
+    found.to_html(tmp_path / "report.html")
+    assert "Not measured: calibration, mean_score." in (tmp_path / "report.html").read_text()
 
 
 def test_missing_decisions_are_counted_and_left_out_of_their_column_only(decided):
@@ -100,6 +104,23 @@ def test_missing_decisions_are_counted_and_left_out_of_their_column_only(decided
     assert [model["rows"]["decided"] for model in found.models] == [2997, 3000]
     assert found.rows["read"] == found.rows["evaluation"] == 3000
     assert next(one for one in found.columns if one["name"] == "hired")["missing"] == 3
+
+
+def test_evaluation_rows_are_those_with_a_decision(decided):
+    table = change("hired", None, slice(0, 50))(decided())
+    found = audit(table, label="fit")
+    n = len(table) - table["hired"].isna().sum()
+    assert n < 3000
+    assert found.rows["read"] == 3000
+    assert found.rows["evaluation"] == found.rows["labelled"] == n
+    assert found.model()["rows"] == {"decided": n, "labelled": n}
+    shown = {one["group"]: one["evaluation"] for one in found.groups}
+    assert sum(shown.values()) == n
+    by_group = found.interval("demographic_parity")["by_group"]
+    assert {one["group"]: one["n"] for one in by_group} == shown
+    both = audit(table, decision=["hired", "promoted"])
+    assert both.rows["evaluation"] == 3000
+    assert [model["rows"]["decided"] for model in both.models] == [n, 3000]
 
 
 def test_scores_that_are_no_numbers_are_counted(decided, tmp_path):

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import surefair as sf
 from surefair.cli import main
 from surefair.monitor import following, watching
 from surefair.monitor.following import Changed
@@ -457,6 +458,20 @@ def test_rows_that_cannot_be_used_are_counted_up_to_a_limit(tmp_path):
     with pytest.raises(TooManyBadRows, match="5 rows cannot be used, and the limit is 4"):
         watched(path, tmp_path / "other", max_bad_rows=4)
     assert watched(path, tmp_path / "other", max_bad_rows=5)["counts"]["rows"] == 2
+
+
+@pytest.mark.parametrize(("negative", "positive"), [("0", "1"), ("-1", "1"), ("1", "2"), ("no", "yes"), ("1", "yes")])
+def test_the_positive_value_is_that_of_an_audit_or_must_be_named(tmp_path, negative, positive):
+    path = tmp_path / "log.csv"
+    path.write_text("approved,sex\n" + f"{negative},f\n{positive},m\n" * 200)
+    audited = sf.audit(path, decision="approved", sensitive="sex", margin=0.1, n_replicates=50)
+    assert audited.model()["positive"] == positive
+    if positive != "1":
+        with pytest.raises(ValueError, match=r"is not the second value in sorted order\. Say which value is positive"):
+            watched(path, tmp_path / "state")
+    found = watched(path, tmp_path / "state", positive=None if positive == "1" else positive)
+    assert found["watch"]["positive"] == positive
+    assert {one["group"]: one["rate"] for one in found["interval"]["by_group"]} == {"f": 0.0, "m": 1.0}
 
 
 def test_two_watchers_do_not_share_a_folder(tmp_path, log):

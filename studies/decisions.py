@@ -230,7 +230,7 @@ def familywise(simulations: int, quiet: bool) -> list[dict[str, Any]]:
             counts = np.concatenate([rng.multinomial(400, group.ravel()) for group in table])
             cell = np.repeat(np.arange(4 * len(table)), counts)
             found = sf.joint_intervals(
-                cell // 2 % 2, cell % 2, sensitive_features=cell // 4, metrics=EIGHT, random_state=seed, **OPTIONS
+                cell // 2 % 2, cell % 2, sensitive_features=cell // 4, metric=EIGHT, random_state=seed, **OPTIONS
             )
             return any(one.low > 0.0 for one in found), any(one.low > 0.0 for one in found.joint)
 
@@ -270,7 +270,7 @@ def plans(simulations: int, quiet: bool) -> list[dict[str, Any]]:
 
 
 PARTS = {
-    "metrics": metrics, "scores": scores, "clusters": clusters, "strata": strata, "paired": paired,
+    "metric": metrics, "scores": scores, "clusters": clusters, "strata": strata, "paired": paired,
     "familywise": familywise, "plans": plans,
 }  # fmt: skip
 

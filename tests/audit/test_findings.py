@@ -149,7 +149,7 @@ def sentence(
         ]}
         for e, low, high in limits
     ]  # fmt: skip
-    asked = AuditSettings(label="income", sensitive="sex", metrics=(metric,), **settings)
+    asked = AuditSettings(label="income", sensitive="sex", metric=(metric,), **settings)
     return findings.sentence(asked, models, ">50K", verdict, complete)
 
 
@@ -230,7 +230,7 @@ def test_the_sentence_names_all_metrics(people):
         people(2000),
         label="high",
         sensitive="sex",
-        metrics=["demographic_parity", "error_rate"],
+        metric=["demographic_parity", "error_rate"],
         margin=0.3,
         n_replicates=40,
     )

@@ -29,7 +29,7 @@ def draw(n, seed=0):
 
 @pytest.mark.parametrize("n", [900, 14_000])  # cross-fitted, and with rows held out
 def test_an_audit_compares_its_models_as_sf_compare_does(n):
-    asked = AuditSettings(label="y", sensitive="sex", weights="w", n_replicates=20, metrics=("demographic_parity",))
+    asked = AuditSettings(label="y", sensitive="sex", weights="w", n_replicates=20, metric=("demographic_parity",))
     running = Running.begin(draw(n), asked)
     audit = running.run()
     (found,) = audit.comparisons

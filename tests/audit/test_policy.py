@@ -41,7 +41,7 @@ def test_a_policy_stands_for_arguments(table, file):
     found = sf.audit(table, policy=file, **asked)
     margins = {"demographic_parity": 0.3, "accuracy": 0.2}
     by_hand = sf.audit(
-        table, sensitive="sex", metrics=[*margins], margin=margins, confidence_level=0.9, min_share=0.01, **asked
+        table, sensitive="sex", metric=[*margins], margin=margins, confidence_level=0.9, min_share=0.01, **asked
     )
     assert found.models == by_hand.models
     assert found.verdict == by_hand.verdict
@@ -93,6 +93,21 @@ def test_a_policy_with_mistakes_is_refused(table, tmp_path, content, words):
     path.write_text(content)
     with pytest.raises(ValueError, match=words):
         sf.audit(table, policy=path, decision="decided", label="high")
+
+
+def test_a_metric_has_one_name_in_arguments_options_policy_and_json(table):
+    import inspect
+
+    from surefair.cli.audit import command
+
+    assert KEYS["metric"] == "metric"
+    assert "metric" in {option.name for option in command.params if "--metric" in option.opts}
+    for function in (sf.audit, sf.fairness_interval, sf.joint_intervals, sf.compare, sf.calibrate, sf.FairnessMonitor):
+        names = inspect.signature(function).parameters
+        assert "metric" in names
+        assert "metrics" not in names
+    found = sf.audit(table, decision="decided", sensitive="sex", metric="demographic_parity_ratio", margin=0.5)
+    assert found.settings["metric"] == ["demographic_parity_ratio"]
 
 
 def test_every_key_stands_for_an_argument_of_audit(tmp_path):

@@ -230,8 +230,8 @@ def test_text_and_repr(audit: Audit) -> None:
     [
         ({"sensitive": ()}, "Name at least one sensitive column"),
         ({"criterion": "demografic_parity"}, "Did you mean 'demographic_parity'"),
-        ({"metrics": ["parity"]}, "Unknown metric: 'parity'"),
-        ({"metrics": ["error_rate", "error_rate_ratio"], "margin": 0.1}, "cannot apply to differences and ratios"),
+        ({"metric": ["parity"]}, "Unknown metric: 'parity'"),
+        ({"metric": ["error_rate", "error_rate_ratio"], "margin": 0.1}, "cannot apply to differences and ratios"),
         ({"features": ["age"], "drop": ["age"]}, "'age' is in features and in drop"),
         ({"margin": 1.0}, "margin must lie strictly between 0 and 1"),
         ({"margin": "0.1"}, "margin must lie strictly between 0 and 1"),
@@ -264,8 +264,8 @@ def test_settings_take_numbers_of_numpy() -> None:
 
 
 def test_settings_take_one_name_or_several() -> None:
-    one = AuditSettings(label="high", sensitive="sex", metrics="error_rate", drop="id", positive=1)
-    several = AuditSettings(label="high", sensitive=["sex"], metrics=["error_rate"] * 2, drop=["id"], positive="1")
+    one = AuditSettings(label="high", sensitive="sex", metric="error_rate", drop="id", positive=1)
+    several = AuditSettings(label="high", sensitive=["sex"], metric=["error_rate"] * 2, drop=["id"], positive="1")
     assert one == several
     assert one.judged == ("error_rate",)
     assert one.measured[0] == "error_rate"

@@ -630,7 +630,7 @@ def test_an_audit_of_a_data_frame_resumes_if_the_frame_is_passed_again(table, wh
     "settings",
     [
         {"sensitive": ["sex", "job"], "criterion": "equalized_odds"},
-        {"criterion": None, "metrics": "demographic_parity_ratio", "margin": 0.8},
+        {"criterion": None, "metric": "demographic_parity_ratio", "margin": 0.8},
         {"include_sensitive": True, "keep_order": True, "drop": ["job"], "loss": "squared_error"},
         {"features": ["age"], "confidence_level": 0.9, "tolerance": 0.05, "weights": "w"},
         {"surrogate": "scores", "penalty": 3.0, "alpha": 0.01},
@@ -751,8 +751,8 @@ def test_after_a_full_disk_the_audit_resumes_from_the_previous_checkpoint(damage
 ASKED = {
     "two groups": {},
     "several sensitive columns": {"sensitive": ["sex", "job"], "drop": ["constant"]},
-    "ratio": {"metrics": ["demographic_parity_ratio"], "margin": 0.8},
-    "several metrics": {"metrics": ["demographic_parity", "equalized_odds"], "margin": 0.2},
+    "ratio": {"metric": ["demographic_parity_ratio"], "margin": 0.8},
+    "several metrics": {"metric": ["demographic_parity", "equalized_odds"], "margin": 0.2},
     "no constraint": {"criterion": None, "margin": 0.1},
     "weights": {"weights": "age"},
     "clusters": {"clusters": "hours", "features": ["age"]},
@@ -781,7 +781,7 @@ def test_undefined_rates_are_null_in_json(people, tmp_path):
     assert one["reason"]
     found.to_json(tmp_path / "a.json")
     assert Audit.from_json(tmp_path / "a.json") == found
-    CHECK.validate(audit(table, metrics="false_negative_rate", margin=0.1, n_replicates=5).to_dict())
+    CHECK.validate(audit(table, metric="false_negative_rate", margin=0.1, n_replicates=5).to_dict())
 
 
 def test_an_audit_that_was_stopped_follows_the_schema(table):

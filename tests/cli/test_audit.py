@@ -143,7 +143,7 @@ def test_options_reach_the_audit(here, people):
     )  # fmt: skip
     settings = found["settings"]
     assert settings["labels"] == ["1", "0"]
-    assert settings["metrics"] == ["error_rate", "equalized_odds"]
+    assert settings["metric"] == ["error_rate", "equalized_odds"]
     assert settings["features"] == ["age", "hours", "job"]
     assert (settings["confidence_level"], settings["alpha"], settings["penalty"]) == (0.9, 0.02, None)
     assert (settings["surrogate"], settings["tolerance"]) == ("scores", 0.01)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 import warnings
 from dataclasses import replace
 
@@ -244,6 +245,15 @@ def test_advice_for_the_command_line_names_options_of_the_command_line(kind):
 
 
 @every_kind
+def test_advice_for_the_command_line_is_not_what_the_command_does_anyway(kind):
+    from surefair.cli.audit import command
+
+    defaults = {name: str(option.default) for option in command.params for name in option.opts}
+    for name, value in re.findall(r"(--[a-z-]+) (\w+)", kind.command_line_advice):
+        assert defaults.get(name) != value
+
+
+@every_kind
 def test_a_diagnostic_is_a_warning_that_can_be_filtered_by_its_class(kind):
     assert issubclass(kind, Diagnostic)
     assert issubclass(kind, UserWarning)
@@ -292,6 +302,14 @@ def test_diagnostics_are_equal_if_all_their_values_are(kind):
 def test_numbers_of_any_kind_become_python_floats():
     one = Diagnostic("Found.", np.float64(1.0), np.int64(2))
     assert type(one.statistic) is type(one.threshold) is float
+
+
+def test_decisions_that_are_all_the_same_are_not_said_to_be_few():
+    groups = ["a", "b"] * 500
+    with pytest.warns(sf.diagnostics.OneDecision, match="All decisions are the same"):
+        found = sf.fairness_interval(None, np.ones(1000, dtype=int), sensitive_features=groups, pos_label=1)
+    assert [one.name for one in found.diagnostics] == ["OneDecision"]
+    assert found.verdict(0.1) == "not enough evidence"
 
 
 def test_a_group_without_evaluation_rows_is_said_to_have_none():

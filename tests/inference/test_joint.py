@@ -25,7 +25,7 @@ def draw(seed, n=1000, gap=0.0, groups=2):
 
 def joint(rows, **options):
     truth, decision, group = rows
-    options = {"metrics": METRICS, "n_replicates": 400} | options
+    options = {"metric": METRICS, "n_replicates": 400} | options
     return sf.joint_intervals(truth, decision, sensitive_features=group, **options)
 
 
@@ -43,14 +43,14 @@ def test_wrong_alarms_over_eight_metrics_at_parity(more):
 
 def test_metrics_that_say_the_same_cost_nothing():
     rows = draw(2)
-    one, other = joint(rows, metrics=["accuracy", "error_rate"]).joint
+    one, other = joint(rows, metric=["accuracy", "error_rate"]).joint
     assert one.confidence_level == pytest.approx(0.95, abs=0.01)
     assert one.estimate == pytest.approx(other.estimate)
 
 
 def test_intervals_by_themselves_are_those_of_single_metrics():
     rows = draw(3, gap=0.1, groups=3)
-    found = joint(rows, metrics=["demographic_parity", "precision_ratio"])
+    found = joint(rows, metric=["demographic_parity", "precision_ratio"])
     for one in found:
         alone = sf.fairness_interval(*rows[:2], sensitive_features=rows[2], metric=one.metric, n_replicates=400)
         assert one == alone
@@ -61,7 +61,7 @@ def test_intervals_by_themselves_are_those_of_single_metrics():
 
 
 def test_verdicts():
-    found = joint(draw(4, n=4000, gap=0.15), metrics=["demographic_parity", "false_negative_rate"])
+    found = joint(draw(4, n=4000, gap=0.15), metric=["demographic_parity", "false_negative_rate"])
     assert found.verdict(0.05) == "violates margin"
     assert found.verdict(0.4) == "within margin"
     assert found.verdict({"demographic_parity": 0.4, "false_negative_rate": 0.15}) == "not enough evidence"
@@ -82,7 +82,7 @@ def test_a_violation_needs_joint_limits_and_the_rest_does_not():
 def test_tables_and_words():
     truth, decision, group = draw(6)
     found = sf.joint_intervals(
-        truth, decision, sensitive_features=pl.Series(group), metrics=METRICS[:2], n_replicates=100
+        truth, decision, sensitive_features=pl.Series(group), metric=METRICS[:2], n_replicates=100
     )
     assert isinstance(found.to_frame(), pl.DataFrame)
     assert found.to_frame().columns == ["metric", "estimate", "low", "high", "joint_low", "joint_high"]
@@ -95,19 +95,19 @@ def test_tables_and_words():
 @pytest.mark.parametrize(
     ("metrics", "message"),
     [
-        ("accuracy", "metrics must be a list of different metrics; received 'accuracy'"),
-        ([], r"metrics must be a list of different metrics; received \[\]"),
+        ("accuracy", "metric must be a list of different metrics; received 'accuracy'"),
+        ([], r"metric must be a list of different metrics; received \[\]"),
         (["accuracy", "accuracy"], "list of different metrics"),
         (["accuracy", "acuracy"], "Did you mean 'accuracy'"),
     ],
 )
 def test_metrics_that_cannot_be_used_are_refused(metrics, message):
     with pytest.raises(ValueError, match=message):
-        joint(draw(7), metrics=metrics)
+        joint(draw(7), metric=metrics)
 
 
 def test_margins_that_do_not_match_are_refused():
-    found = joint(draw(8), metrics=["accuracy", "accuracy_ratio"])
+    found = joint(draw(8), metric=["accuracy", "accuracy_ratio"])
     with pytest.raises(ValueError, match=r"One margin cannot apply to differences and ratios\. Pass a dict"):
         found.verdict(0.1)
     with pytest.raises(ValueError, match="one entry for each metric: accuracy, accuracy_ratio; received accuracy"):
@@ -118,5 +118,5 @@ def test_margins_that_do_not_match_are_refused():
 
 @pytest.mark.filterwarnings("ignore::surefair.diagnostics.SmallEvaluationSet")
 def test_a_metric_without_any_movement_does_not_stand_in_the_way():
-    found = joint(([0, 1] * 50, [0] * 100, ["a", "a", "b", "b"] * 25), metrics=["demographic_parity", "accuracy"])
+    found = joint(([0, 1] * 50, [0] * 100, ["a", "a", "b", "b"] * 25), metric=["demographic_parity", "accuracy"])
     assert [one.estimate for one in found] == [0.0, 0.0]

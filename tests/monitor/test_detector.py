@@ -75,7 +75,7 @@ def test_segments_compose():
     for i, counted in enumerate(tables):
         whole = whole.update(counted[None], [0])
         one, two = (one.update(counted[None], [0]), two) if i < 12 else (one, two.update(counted[None], [0]))
-    both = one.merge(two, 0)
+    both = one.merge(two, 0, 0)
     np.testing.assert_allclose(both.log_r, whole.log_r, rtol=1e-10)
     np.testing.assert_allclose(both.log_f, whole.log_f, rtol=1e-10)
     assert both.n_updates == 30
@@ -86,7 +86,7 @@ def test_what_was_before_an_alarm_does_not_come_back():
     large = start.update(table([30, 20], [50, 50])[None], [0])
     alarmed = start.update(table([50, 0], [50, 50])[None], [0])
     assert alarmed.n_alarms == 1
-    merged = large.merge(alarmed, 0)
+    merged = large.merge(alarmed, 0, 0)
     assert np.isneginf(merged.log_r).all()
     assert merged.alarms[0].update == 2
 

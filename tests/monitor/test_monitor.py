@@ -72,6 +72,34 @@ def test_updates_of_a_fixed_size_do_not_depend_on_batches():
     assert found[0] == found[1] == found[2]
 
 
+def late_groups(n=3000):
+    """Rows of a stream in which two groups appear late, and two more in a second column."""
+    rng = np.random.default_rng(5)
+    row = np.arange(n)
+    sex = np.where((row > 700) & (rng.random(n) < 0.2), "d", rng.choice(["b", "c"], size=n))
+    sex = np.where((row > 1930) & (rng.random(n) < 0.3), "a", sex)
+    age = np.where((row > 90) & (rng.random(n) < 0.1), "x", rng.choice(["y", "z"], size=n))
+    truth = rng.integers(2, size=n)
+    return {"sex": sex, "age": age}, truth, (rng.random(n) < 0.2 + 0.5 * (sex == "a")).astype(int)
+
+
+def test_batches_do_not_matter_when_groups_appear_late():
+    groups, truth, decision = late_groups()
+    found = []
+    for n_parts in (1, 2, 13, 301):
+        one = monitor(metric="equalized_odds", update_rows=150, run_length=50)
+        for part in np.array_split(np.arange(len(truth)), n_parts):
+            given = {name: column[part] for name, column in groups.items()}
+            one.update(decision[part], sensitive_features=given, y_true=truth[part])
+        found.append(content(one))
+        assert one.alarms
+    assert found[0] == found[1] == found[2] == found[3]
+    at_once = sf.fairness_interval(
+        truth, decision, sensitive_features=groups, metric="equalized_odds", anytime=True, pos_label=1
+    )
+    assert one.interval().by_pair.equals(at_once.by_pair)
+
+
 def test_some_labels_may_be_missing():
     group, truth, decision = rows(200)
     label = pd.Series(truth).where(np.arange(200) % 4 > 0)
@@ -190,6 +218,19 @@ def test_monitors_merge():
     assert merged.n_updates == 2
     with pytest.raises(ValueError, match=r"margin is 0.1 here and 0.2 there"):
         merged.merge(monitor(margin=0.2))
+
+
+def test_alarms_of_merged_monitors_are_numbered_as_if_one_came_after_the_other():
+    group, truth, decision = rows(4000, gap=0.5)
+    parts = [slice(0, 1500), slice(1500, 4000)]
+    one, two, whole = (monitor(update_rows=100, run_length=50) for _ in range(3))
+    for taker, part in ((one, parts[0]), (two, parts[1]), (whole, slice(None))):
+        taker.update(decision[part], sensitive_features=group[part], y_true=truth[part])
+    numbers = [(alarm.update + 15, alarm.n + 1500) for alarm in two.alarms]
+    merged = one.merge(two)
+    assert len(numbers) > 1
+    assert [(alarm.update, alarm.n) for alarm in merged.alarms[-len(numbers) :]] == numbers
+    assert all(alarm.n == 100 * alarm.update for alarm in merged.alarms)
 
 
 def test_files_hold_everything_and_are_checked(tmp_path):

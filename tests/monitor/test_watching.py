@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import surefair as sf
 from surefair.cli import main
 from surefair.monitor import following, watching
 from surefair.monitor.following import Changed
@@ -188,6 +189,23 @@ def _rotate(path):
         file.write("1,f\n1,m\n")  # after the last step
     path.rename(path.with_name("log.csv.1"))
     path.write_text("approved,sex\n0,f\n0,m\n0,m\n")
+
+
+@pytest.mark.parametrize(("last", "bad"), [("1,f", 0), ("1", 1), ('1,"f', 1)])
+def test_the_last_line_of_a_rotated_file_counts_without_a_line_end(tmp_path, log, last, bad):
+    with Watcher(settings(log), tmp_path / "state") as watcher:
+        watcher.step()
+        with log.open("a") as file:
+            file.write(last)
+        watcher.step()
+        assert watcher.monitor.n == 3000
+        log.rename(tmp_path / "log.csv.1")
+        log.write_text("approved,sex\n0,f\n")
+        watcher.step()
+        status = watcher.status()
+        assert sum(status["bad_rows"].values()) == bad
+        assert status["counts"]["rows"] == 3002 - bad
+        assert status["files"] == [{"name": "log.csv", "rows": 3002}]
 
 
 def test_while_the_new_file_is_empty_the_old_one_is_followed(tmp_path, log):
@@ -440,6 +458,20 @@ def test_rows_that_cannot_be_used_are_counted_up_to_a_limit(tmp_path):
     with pytest.raises(TooManyBadRows, match="5 rows cannot be used, and the limit is 4"):
         watched(path, tmp_path / "other", max_bad_rows=4)
     assert watched(path, tmp_path / "other", max_bad_rows=5)["counts"]["rows"] == 2
+
+
+@pytest.mark.parametrize(("negative", "positive"), [("0", "1"), ("-1", "1"), ("1", "2"), ("no", "yes"), ("1", "yes")])
+def test_the_positive_value_is_that_of_an_audit_or_must_be_named(tmp_path, negative, positive):
+    path = tmp_path / "log.csv"
+    path.write_text("approved,sex\n" + f"{negative},f\n{positive},m\n" * 200)
+    audited = sf.audit(path, decision="approved", sensitive="sex", margin=0.1, n_replicates=50)
+    assert audited.model()["positive"] == positive
+    if positive != "1":
+        with pytest.raises(ValueError, match=r"is not the second value in sorted order\. Say which value is positive"):
+            watched(path, tmp_path / "state")
+    found = watched(path, tmp_path / "state", positive=None if positive == "1" else positive)
+    assert found["watch"]["positive"] == positive
+    assert {one["group"]: one["rate"] for one in found["interval"]["by_group"]} == {"f": 0.0, "m": 1.0}
 
 
 def test_two_watchers_do_not_share_a_folder(tmp_path, log):

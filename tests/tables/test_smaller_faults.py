@@ -6,12 +6,15 @@ import io
 import os
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import surefair as sf
+from surefair.cli import main
 from surefair.rows import Levels, as_column
 from surefair.tables.bad_rows import BadRows
 from surefair.tables.encoder import FOLLOWS, Features, _find_independent
@@ -143,6 +146,33 @@ def test_checkpoints_inside_the_data_folder_are_refused(tmp_path, people):
     with pytest.raises(ValueError, match="is inside the data folder"):
         sf.audit(tmp_path, label="high", sensitive="sex", checkpoint=tmp_path / "state")
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("more", [
+    ["--label", "high"], ["--decision", "high"], ["--decision", "high", "--shard-rows", "100"],
+    ["--label", "high", "--shard-rows", "100"],
+])  # fmt: skip
+@pytest.mark.parametrize("out", ["data/found", "data"])
+def test_results_inside_the_data_folder_are_refused_in_every_mode(tmp_path, people, monkeypatch, more, out):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    people(500).to_parquet("data/a.parquet")
+    result = CliRunner().invoke(main, ["audit", "data", "--sensitive", "sex", *more, "--out", out])
+    assert result.exit_code == 1, result.output
+    assert "is inside the data folder 'data'" in " ".join(result.output.split())
+    assert [one.name for one in Path("data").iterdir()] == ["a.parquet"]
+
+
+@pytest.mark.parametrize("arguments", [
+    ["compare", "data", "--decision-a", "high", "--decision-b", "b"], ["calibrate", "data", "--label", "high"],
+])  # fmt: skip
+def test_other_results_inside_the_data_folder_are_refused(tmp_path, people, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    people(500).assign(b=1).to_parquet("data/a.parquet")
+    result = CliRunner().invoke(main, [*arguments, "--sensitive", "sex", "--out", "data/found"])
+    assert result.exit_code == 1, result.output
+    assert "is inside the data folder 'data'" in " ".join(result.output.split())
 
 
 def plainly_independent(X):

@@ -34,7 +34,7 @@ def audit(
     threshold: float | None = None,
     threshold_quantile: float | None = None,
     criterion: str | None = "demographic_parity",
-    metrics: str | Sequence[str] = (),
+    metric: str | Sequence[str] = (),
     margin: Margin = None,
     positive: str | Sequence[str] | None = None,
     weights: str | None = None,
@@ -94,7 +94,7 @@ def audit(
         only metrics of scores are measured.
     criterion : str or None
         Criterion that constrains the first trained model.
-    metrics : str or sequence of str
+    metric : str or sequence of str
         Metrics that get a verdict, by default the criterion, for decisions demographic parity, and for scores without a
         threshold the scoring rate. Several are judged together. Others are measured.
     margin : float or dict of str to float, optional

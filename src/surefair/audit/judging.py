@@ -20,7 +20,7 @@ class Judging:
 
     Attributes
     ----------
-    metrics : tuple of str
+    metric : tuple of str
         Metrics that get a verdict; several are judged together.
     margin : float, dict of str to float, or None
         Largest acceptable gap; for ratios, the smallest acceptable ratio. One for all metrics, or one for each by name.
@@ -36,7 +36,7 @@ class Judging:
         What heads the report.
     """
 
-    metrics: tuple[str, ...] = ()
+    metric: tuple[str, ...] = ()
     margin: Margin = None
     confidence_level: float = 0.95
     n_replicates: int = 200
@@ -50,12 +50,12 @@ class Judging:
 
     def _check_judging(self) -> None:
         """Check metrics, margins and numbers, and keep them as plain values."""
-        metrics = (self.metrics,) if isinstance(self.metrics, str) else tuple(dict.fromkeys(self.metrics))
+        metrics = (self.metric,) if isinstance(self.metric, str) else tuple(dict.fromkeys(self.metric))
         if not metrics and isinstance(self.margin, Mapping):
             metrics = tuple(self.margin)
         for metric in metrics:
             any_metric(metric)
-        object.__setattr__(self, "metrics", metrics)
+        object.__setattr__(self, "metric", metrics)
         self._check_margin()
         check_level(self.confidence_level)
         self._check_whole("n_replicates", 2)

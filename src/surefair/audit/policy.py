@@ -27,7 +27,7 @@ from typing import Any
 from surefair.names import one_of
 
 KEYS = {
-    "sensitive": "sensitive", "metric": "metrics", "margin": "margin", "level": "confidence_level",
+    "sensitive": "sensitive", "metric": "metric", "margin": "margin", "level": "confidence_level",
     "label": "label", "decision": "decision", "score": "score", "threshold": "threshold",
     "threshold_quantile": "threshold_quantile", "positive": "positive", "weights": "weights", "clusters": "clusters",
     "strata": "strata", "unknown": "unknown", "min_share": "min_share", "intersections": "intersections",

@@ -19,7 +19,7 @@ class AuditSettings(Judging, Columns):
     Attributes
     ----------
     criterion : str or None
-        Criterion that constrains the first model; also the metric that gets a verdict, if ``metrics`` names none. The
+        Criterion that constrains the first model; also the metric that gets a verdict, if ``metric`` names none. The
         audit measures all criteria.
     keep_order : bool
         Whether training takes rows in the order of the data.
@@ -46,7 +46,7 @@ class AuditSettings(Judging, Columns):
         if self.criterion is not None:
             one_of(self.criterion, CRITERIA, "criterion")
         self._check_judging()
-        for metric in self.metrics:
+        for metric in self.metric:
             get_metric(metric)
         check_parameters(self.classifier(self.criterion))
 
@@ -58,7 +58,7 @@ class AuditSettings(Judging, Columns):
     @property
     def judged(self) -> tuple[str, ...]:
         """Metrics that get a verdict."""
-        return self.metrics or (self.criterion or "demographic_parity",)
+        return self.metric or (self.criterion or "demographic_parity",)
 
     @property
     def measured(self) -> tuple[str, ...]:

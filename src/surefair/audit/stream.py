@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -24,6 +23,7 @@ from surefair.audit.checkpoint import Folder
 from surefair.audit.result import Audit
 from surefair.audit.shards import Shard, digest
 from surefair.storage.archive import Arrays, check_same, naming
+from surefair.storage.atomic import refuse_inside
 from surefair.storage.checks import value_of
 from surefair.storage.lock import locked
 from surefair.tables.bad_rows import BadRows
@@ -130,12 +130,9 @@ class Stream:
                 f"{os.fspath(checkpoint)!r} holds the checkpoint of an audit. Continue it with sf.resume "
                 "(on the command line: surefair resume), or name another folder."
             )
+        if checkpoint is not None:
+            refuse_inside(checkpoint, data, "folder of checkpoints")
         place = str(data) if isinstance(data, str | os.PathLike) else None
-        if place and checkpoint is not None and Path(place).is_dir() and _inside(checkpoint, place):
-            raise ValueError(
-                f"The folder of checkpoints {os.fspath(checkpoint)!r} is inside the data folder {place!r}, whose files "
-                "are all read. Name a folder elsewhere."
-            )
         return cls(data, settings, place if place in (None, "-") else os.path.realpath(place), in_shards)
 
     @classmethod
@@ -315,10 +312,6 @@ def _until(stop: Callable[[], bool], results: Iterable[bytes]) -> Iterator[bytes
         yield result
         if stop():
             raise KeyboardInterrupt
-
-
-def _inside(folder: Folder, data: str) -> bool:
-    return Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(data))
 
 
 def _contents(files: list[dict[str, Any]]) -> list[tuple[int, str]]:

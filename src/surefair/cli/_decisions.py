@@ -48,7 +48,7 @@ def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of what is judged."""
     options = [
         click.option(
-            "--metric", "metrics", multiple=True, callback=lambda _context, _option, names: split_names(names),
+            "--metric", multiple=True, callback=lambda _context, _option, names: split_names(names),
             help="Metrics that get a verdict, together: a criterion, one with _ratio, or a metric of scores.  "
             "[default: the criterion; demographic_parity for decisions]",
         ),
@@ -86,7 +86,7 @@ def _margin(
             plain.append(found)
     if not named:
         return plain[0] if plain else None
-    metrics = context.params.get("metrics") or ()
+    metrics = context.params.get("metric") or ()
     if plain and not metrics:
         raise click.BadParameter("name the metrics (--metric) to which the margin without a name applies.")
     return {metric: plain[0] for metric in metrics if plain and metric not in named} | named

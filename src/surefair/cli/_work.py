@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
@@ -97,10 +97,21 @@ def one_line_errors() -> Iterator[None]:
         raise click.ClickException(str(error) or type(error).__name__) from error
 
 
-def prepare_folder(out: Path, *names: str) -> None:
-    """Make the folder for results, and refuse it before any work if these files cannot be written there."""
-    from surefair.storage.atomic import try_to_write
+def prepare_folder(out: Path, *names: str, data: Sequence[str | None] = ()) -> None:
+    """Make the folder for results, and refuse it before any work if these files cannot or must not be written there.
 
+    Parameters
+    ----------
+    out : Path
+    names : str
+        The files.
+    data : sequence of str
+        Where the data are; results must not be written among them.
+    """
+    from surefair.storage.atomic import refuse_inside, try_to_write
+
+    for place in data:
+        refuse_inside(out, place, "folder for results (--out)")
     out.mkdir(parents=True, exist_ok=True)
     for name in names:
         if (out / name).is_dir():

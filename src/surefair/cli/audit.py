@@ -81,7 +81,7 @@ def command(
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         running = begin(data, asked, checkpoint, in_shards=engine != "local")
-        prepare_folder(work.out, "audit.json", "report.html")
+        prepare_folder(work.out, "audit.json", "report.html", data=[data])
         if running.settings.shard_rows is None:
             conclude(running, work, partial(running.run, **work.checkpoints(checkpoint)), checkpoint)
         else:

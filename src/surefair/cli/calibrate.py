@@ -89,9 +89,10 @@ def command(
                 raise click.UsageError(
                     f"--{option} is for a data set; a file is audited as surefair audit does it. Leave it out."
                 )
-            metrics = () if metric is None else (metric,)
-            settings = AuditSettings(criterion=criterion, metrics=metrics, **asked, **columns, **params)
-            prepare_folder(out, "calibration.json", "calibration.png")
+            settings = AuditSettings(
+                criterion=criterion, metric=() if metric is None else (metric,), **asked, **columns, **params
+            )
+            prepare_folder(out, "calibration.json", "calibration.png", data=[data])
             found = calibrate_audit(data, settings, **shared)
             for words in unused_rows(found.settings["bad"]):
                 click.echo(visible(words))

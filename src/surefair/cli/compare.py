@@ -70,7 +70,7 @@ def command(
 
     with one_line_errors():
         asked = PairColumns(sensitive=split_names(sensitive), **columns)
-        prepare_folder(out, *FILES)
+        prepare_folder(out, *FILES, data=files)
         found = _compare(asked, files, metric, intersections, confidence_level)
         found.to_json(out / FILES[0])
         found.to_html(out / FILES[1])
@@ -95,14 +95,28 @@ def _compare(
     check_level(confidence_level)
     if measured.needs_labels and asked.label is None:
         raise ValueError(f"The metric {metric!r} needs labels. Name their column (--label).")
-    rows = asked.read(*files)
+    rows = asked.read(*files, needs_labels=measured.needs_labels)
     warnings.filterwarnings("ignore", category=Diagnostic)  # the comparison lists them
-    found = compare(
-        rows.label, *rows.decisions, sensitive_features=rows.sensitive, metric=measured.name, names=rows.names,
-        pos_label=rows.positive, threshold=asked.threshold, sample_weight=rows.weights, clusters=rows.clusters,
-        intersections=intersections, confidence_level=confidence_level,
-    )  # fmt: skip
-    return replace(found, data=rows.data)
+
+    def compared(rows: Any, label: Any) -> Comparison:
+        return compare(
+            label, *rows.decisions, sensitive_features=rows.sensitive, metric=measured.name, names=rows.names,
+            pos_label=rows.positive, threshold=asked.threshold, sample_weight=rows.weights, clusters=rows.clusters,
+            intersections=intersections, confidence_level=confidence_level,
+        )  # fmt: skip
+
+    if rows.labelled.all():
+        return replace(compared(rows, rows.label), data=rows.data)
+    found = compared(rows, None)  # rows without a label serve, too
+    some = rows.only_labelled()
+    if rows.label is None or any(column.nunique() < 2 for column in some.sensitive.values()):
+        return replace(found, data=rows.data)
+    accuracy = compared(some, rows.label).accuracy
+    assert accuracy is not None
+    (a, b), (estimate, low, high) = rows.names, accuracy
+    words = f"The accuracy of {b} minus that of {a} is {estimate:.3f} ({low:.3f} to {high:.3f})"
+    sentence = f"{found.sentence} {words}, from the {len(rows.label):,} rows with a label."
+    return replace(found, accuracy=accuracy, sentence=sentence, data=rows.data)
 
 
 def _show(found: Comparison, out: Path, quiet: bool) -> None:
@@ -121,6 +135,8 @@ def _show(found: Comparison, out: Path, quiet: bool) -> None:
         rows = found.data["rows"]
         second = f" and {rows['read_b']:,}" if "read_b" in rows else ""
         say(f"Rows: {rows['read']:,}{second} read, {rows['compared']:,} compared.")
+        if rows["labelled"] not in (None, rows["compared"]):
+            say(f"{rows['labelled']:,} of them have a label; only these count towards accuracy.")
         for words in unused_rows(rows["bad"]):
             say(words)
         for one in found.diagnostics:

@@ -21,7 +21,7 @@ def command(checkpoint: Path, data: str | None, work: Work) -> None:
 
     with one_line_errors():
         running = restore(checkpoint, data)
-        prepare_folder(work.out, "audit.json", "report.html")
+        prepare_folder(work.out, "audit.json", "report.html", data=[running.place])
         for note in running.notes:  # a damaged checkpoint, and the one used instead
             click.echo(visible(note), err=True)
         conclude(running, work, partial(running.run, **work.checkpoints(checkpoint)), checkpoint)

@@ -28,7 +28,9 @@ ALARMED = 5
 @click.option("--id", "id_", help="Column that identifies a decision, for labels that come later in rows of their own.")
 @click.option("--margin", required=True, type=float, help="Largest acceptable gap; for a ratio, the smallest.")
 @click.option("--metric", default="demographic_parity", show_default=True, help="What is compared between groups.")
-@click.option("--positive", default="1", show_default=True, help="Positive decision and label.")
+@click.option(
+    "--positive", help="Positive decision and label.  [default: the second in sorted order, which must then be 1]"
+)
 @click.option(
     "--level", "confidence_level", default=0.95, show_default=True, help="Confidence level.",
     type=click.FloatRange(min=0.0, max=1.0, min_open=True, max_open=True),

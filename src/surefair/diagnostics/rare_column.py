@@ -25,8 +25,8 @@ class RareColumn(Diagnostic):
     """The coefficient of a rare column meets the constraint, while decisions about most rows do not change."""
 
     assumes = "The constraint does not rest on a rare column."
-    advice = "Leave the column out or merge rare categories, or use surrogate='decisions'."
-    command_line_advice = "Leave the column out with --drop, or use --surrogate decisions."
+    advice = "Leave the column out, or merge its rare values into a common one."
+    command_line_advice = "Leave the column out with --drop, or merge its rare values into a common one."
 
 
 DIAGNOSTIC = RareColumn

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefair.criteria import Criterion
-from surefair.diagnostics import few_clusters, issue, small_evaluation_set
+from surefair.diagnostics import Diagnostic, few_clusters, issue, one_decision, small_evaluation_set
 from surefair.inference.cluster_counts import Clustered
 from surefair.inference.clusters import cluster_estimates
 from surefair.inference.counts import Counts, effective_sides, rates_of
@@ -161,7 +161,7 @@ def joint_intervals(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    metrics: Sequence[str | Criterion],
+    metric: Sequence[str | Criterion],
     pos_label: Any = None,
     threshold: float | None = None,
     sample_weight: Any = None,
@@ -179,7 +179,7 @@ def joint_intervals(
     ----------
     y_true, y_pred, sensitive_features
         As in ``fairness_interval``.
-    metrics : sequence of str or Criterion
+    metric : sequence of str or Criterion
         What is compared between the groups; "_ratio" after a name compares by ratios.
     pos_label, threshold, sample_weight, clusters, strata, intersections
         As in ``fairness_interval``.
@@ -194,12 +194,12 @@ def joint_intervals(
     --------
     >>> found = joint_intervals(
     ...     y_true=[0, 1] * 500, y_pred=[0, 0, 0, 1, 1, 1, 0, 1] * 125, sensitive_features=["a", "b"] * 500,
-    ...     metrics=["demographic_parity", "accuracy"],
+    ...     metric=["demographic_parity", "accuracy"],
     ... )
     >>> found.verdict({"demographic_parity": 0.4, "accuracy": 0.1})
     'violates margin'
     """
-    measured = [get_metric(one) for one in _listed(metrics)]
+    measured = [get_metric(one) for one in _listed(metric)]
     given = Input(sensitive_features, intersections, sample_weight, clusters, strata, pos_label, threshold)
     settings = Settings(method, confidence_level, n_replicates, random_state)
     evidence = Evidence.of(y_true, y_pred, measured, given, settings)
@@ -213,7 +213,7 @@ def _listed(metrics: Any) -> list[str | Criterion]:
     found = list(metrics) if isinstance(metrics, Iterable) and not isinstance(metrics, str) else []
     names = [one.name if isinstance(one, Criterion) else one for one in found]
     if not names or len(dict.fromkeys(map(str, names))) < len(names):
-        raise ValueError(f"metrics must be a list of different metrics; received {metrics!r}.")
+        raise ValueError(f"metric must be a list of different metrics; received {metrics!r}.")
     return found
 
 
@@ -259,6 +259,7 @@ class Evidence:
     n_replicates: int
     seed: int
     drawn: FloatArray | None = None  # ``tables``, where they come from elsewhere
+    diagnostics: tuple[Diagnostic, ...] = ()  # what was found before
 
     @classmethod
     def of(cls, y_true: Any, y_pred: Any, metrics: Sequence[Metric], given: Input, settings: Settings) -> Evidence:
@@ -268,7 +269,9 @@ class Evidence:
         seed = settings.seed
         clusters = sample.clustered(settings.n_replicates, seed)
         counts = sample.counts if clusters is None else clusters.counts
-        return cls(sample.about, counts, clusters, settings.n_replicates, seed)
+        decided = counts.weight[:, : sample.about.groups.sizes[0]].sum(axis=(0, 1, 2))  # each row once
+        found = tuple(one_decision.check(decided.tolist()))
+        return cls(sample.about, counts, clusters, settings.n_replicates, seed, diagnostics=found)
 
     @property
     def pooled(self) -> Counts:
@@ -317,7 +320,9 @@ class Evidence:
     def interval(self, question: Question) -> Interval:
         """Answer a question."""
         about, groups, pooled = self.about, self.about.groups, self.pooled
-        context = Context(positive=about.positive, library=about.library, notes=". ".join(about.notes))
+        context = Context(
+            positive=about.positive, library=about.library, notes=". ".join(about.notes), diagnostics=self.diagnostics
+        )
         if self.clusters is None and not about.strata:
             return make_interval(question, pooled, groups, self.rates_b(question), context=context)
         rates, level = question.metric.rates, question.confidence_level
@@ -338,4 +343,4 @@ class Evidence:
             context = context._replace(notes=". ".join([*about.notes, strata.note(groups)]))
             question = question._replace(method="mantel_haenszel")
         n = int(pooled.rows[: groups.sizes[0]].sum())
-        return interval_of(question, estimates, groups, n, context._replace(diagnostics=tuple(found)))
+        return interval_of(question, estimates, groups, n, context._replace(diagnostics=(*self.diagnostics, *found)))

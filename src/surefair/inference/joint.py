@@ -45,7 +45,7 @@ class JointIntervals:
     >>> import surefair as sf
     >>> group, decision = ["a", "b"] * 500, [0, 0, 0, 1, 1, 1, 0, 1] * 125
     >>> found = sf.joint_intervals(
-    ...     [0, 1] * 500, decision, sensitive_features=group, metrics=["demographic_parity", "accuracy"])
+    ...     [0, 1] * 500, decision, sensitive_features=group, metric=["demographic_parity", "accuracy"])
     >>> found["accuracy"].metric, len(found)
     ('accuracy', 2)
     >>> found.verdict(0.4), found.verdicts({"demographic_parity": 0.4, "accuracy": 0.1})

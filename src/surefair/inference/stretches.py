@@ -2,8 +2,10 @@
 
 How wide a sequence is depends on how well the shares of the groups were known before the rows came (see
 ``anytime.py``). Nobody has to say them: the first ``FIRST`` rows count with equal shares, and after 64, 128, 256, ...
-rows the shares so far are rounded and used for the rows that follow. A stretch is all rows that were counted with the
-same shares. A stream whose shares stay the same soon adds all its rows to one stretch.
+rows the shares so far are rounded and used for the rows that follow. Until then, a group that is new counts with the
+share of the largest one. A stretch is all rows that were counted with the same shares. A stream whose shares stay the
+same soon adds all its rows to one stretch. So everything follows from the rows before and their order: limits are
+exact, and it does not matter in which batches the rows came.
 
 The level is divided among the pairs of groups that were seen when the first rows were in. A small part of it,
 ``LATE``, is kept for groups that appear later: half of what is left for each new group.
@@ -194,6 +196,7 @@ class Stretches:
         rows = np.stack([rate.tally(self.total)[1] for rate in self.rates]) + 1.0
         largest = np.stack([rows[:, columns == c].max(axis=1) for c in range(len(self.groups.sizes))], axis=1)
         steps = np.rint(OCTAVE * np.log2(largest[:, columns] / rows)).astype(np.int64).clip(0, SMALLEST)
+        steps[:, [g for g in range(len(columns)) if g not in self.seen]] = 0  # as if nobody knew that they will come
         return replace(self, n_first=n_first)._with_stretch(steps)
 
     def _with_stretch(self, steps: IntArray) -> Stretches:

@@ -16,8 +16,11 @@ Shiryaev and Roberts' recursion R ← (1 + R) F then grows by at most 1 in each 
 and direction, and so does their mean. An alarm is raised when the mean reaches ``run_length``, so the average number of
 updates between false alarms is at least ``run_length``. After an alarm the detector starts again.
 
-Updates with few rows wait until ``BLOCK`` rows of both groups of a pair are there. Two streams, one after the other,
-compose: R = Rᴬ Fᴮ + Rᴮ and F = Fᴬ Fᴮ.
+Updates with few rows wait until ``BLOCK`` rows of both groups of a pair are there. A pair takes part from the update in
+which the second of its groups first appears; what came before does not count for it, and the mean is over the pairs
+that take part. So alarms follow from the rows of each update, and it does not matter in which batches these came.
+
+Two streams, one after the other, compose: R = Rᴬ Fᴮ + Rᴮ and F = Fᴬ Fᴮ.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surefair.inference.limits import Pairs
 from surefair.inference.metric import Metric
@@ -50,9 +54,10 @@ class Alarm(NamedTuple):
     Attributes
     ----------
     update : int
-        Number of the update that raised the alarm.
+        Number of the update that raised the alarm. In a monitor that took in another by ``merge``, updates and rows of
+        the other are numbered on from its own.
     n : int
-        Rows until then.
+        Rows that had been counted when it ended.
     column : str or None
         Sensitive column, where columns have names.
     rate : str
@@ -87,6 +92,10 @@ class Detector:
     metric : Metric
     margin, run_length : float
     groups : Groups
+    seen : ndarray of bool, shape (groups,)
+        Groups that have appeared in an update that has ended.
+    gathered : ndarray of shape (groups, 2, 2)
+        Rows of the update that has not ended.
     waiting : ndarray of shape (rates, pairs, 2, 2)
         For both groups of each pair, rows that wait for more: those that count towards the rate, and all.
     log_r, log_f : ndarray of shape (2, rates, pairs, tilts)
@@ -100,6 +109,8 @@ class Detector:
     margin: float
     run_length: float
     groups: Groups
+    seen: NDArray[np.bool_]
+    gathered: IntArray
     waiting: IntArray
     log_r: FloatArray
     log_f: FloatArray
@@ -110,23 +121,33 @@ class Detector:
     @classmethod
     def of(cls, metric: Metric, margin: float, run_length: float, groups: Groups) -> Detector:
         """Start before the first update."""
+        G = sum(groups.sizes)
         shape = (len(metric.rates), len(Pairs.of(groups, False).first))
+        seen, gathered = np.zeros(G, dtype=bool), np.zeros((G, 2, 2), dtype=np.int64)
         waiting = np.zeros((*shape, 2, 2), dtype=np.int64)
         state = (2, *shape, len(TILTS))
-        return cls(metric, margin, run_length, groups, waiting, np.full(state, -np.inf), np.zeros(state))
+        never = np.full(state, -np.inf)
+        return cls(metric, margin, run_length, groups, seen, gathered, waiting, never, np.zeros(state))
 
     @property
     def statistic(self) -> float:
-        """Mean of R over directions, rates, pairs and tilts."""
+        """Mean of R over directions, rates, pairs that take part, and tilts."""
         return float(np.exp(self._log_statistic))
 
     @property
     def _log_statistic(self) -> float:
-        return float(np.logaddexp.reduce(self.log_r, axis=None) - np.log(max(1, self.log_r.size)))
+        directions, rates, _, tilts = self.log_r.shape
+        size = directions * rates * tilts * np.count_nonzero(self._take_part(self.seen))
+        return float(np.logaddexp.reduce(self.log_r, axis=None) - np.log(max(1, size)))
+
+    def _take_part(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether both groups of each pair have appeared, shape (pairs,)."""
+        pairs = Pairs.of(self.groups, False)
+        return np.asarray(seen[pairs.first] & seen[pairs.second])
 
     def gather(self, table: IntArray) -> Detector:
         """Take counts, shape (groups, 2, 2), that belong to an update that has not ended."""
-        return replace(self, waiting=self.waiting + self._of_pairs(table))
+        return replace(self, gathered=self.gathered + table)
 
     def _of_pairs(self, tables: IntArray) -> IntArray:
         """Counts (..., groups, 2, 2) as counts of pairs (..., rates, pairs, 2, 2)."""
@@ -144,10 +165,12 @@ class Detector:
         rows : sequence of int
             Number of rows after each update.
         """
+        tables = np.concatenate([tables[:1] + self.gathered, tables[1:]])
+        seen = self.seen | np.logical_or.accumulate(tables.any(axis=(2, 3)), axis=0)  # after each update
         waiting = self.waiting
         ready, counts = [], []
-        for table in self._of_pairs(tables):
-            waiting = waiting + table
+        for table, known in zip(self._of_pairs(tables), seen, strict=True):
+            waiting = waiting + table * self._take_part(known)[:, None, None]
             ready.append((waiting[..., 1] >= BLOCK).all(axis=-1))
             counts.append(waiting[ready[-1]])
             waiting = np.where(ready[-1][..., None, None], 0, waiting)
@@ -155,11 +178,14 @@ class Detector:
         gains = np.split(
             _log_factors(np.concatenate(counts).astype(np.float64), self.margin, self.metric.ratio), ends, 1
         )
-        moved = replace(self, waiting=waiting, log_r=self.log_r.copy(), log_f=self.log_f.copy())
-        for some, gain, n in zip(ready, gains, rows, strict=True):
+        moved = replace(
+            self, gathered=np.zeros_like(self.gathered), waiting=waiting, log_r=self.log_r.copy(),
+            log_f=self.log_f.copy(),
+        )  # fmt: skip
+        for some, gain, known, n in zip(ready, gains, seen, rows, strict=True):
             moved.log_r[:, some] = np.logaddexp(0.0, moved.log_r[:, some]) + gain
             moved.log_f[:, some] += gain
-            moved = replace(moved, n_updates=moved.n_updates + 1)._alarmed(n)
+            moved = replace(moved, seen=known, n_updates=moved.n_updates + 1)._alarmed(n)
         return moved
 
     def _alarmed(self, n: int) -> Detector:
@@ -188,24 +214,38 @@ class Detector:
         code = np.concatenate([low + one for low, one in parts])
         place = {pair: i for i, pair in enumerate(zip(new.first.tolist(), new.second.tolist(), strict=True))}
         where = [place[pair] for pair in zip(code[old.first].tolist(), code[old.second].tolist(), strict=True)]
+        wider.seen[code] = self.seen
+        wider.gathered[code] = self.gathered
         wider.waiting[:, where] = self.waiting
         wider.log_r[:, :, where] = self.log_r
+        if self.n_alarms:
+            wider.log_f[:] = -np.inf  # what was before an alarm does not come back
         wider.log_f[:, :, where] = self.log_f
         told = {"n_updates": self.n_updates, "n_alarms": self.n_alarms, "alarms": self.alarms}
         return replace(wider, **told)  # type: ignore[arg-type]
 
-    def merge(self, other: Detector, n: int) -> Detector:
-        """Continue with another stream's updates, as if they came after these; ``n`` is the number of rows of both."""
+    def merge(self, other: Detector, n: int, n_other: int) -> Detector:
+        """Continue with another stream's updates, as if they came after these.
+
+        Updates and rows of its alarms are numbered on from this stream's. The two updates that have not ended become
+        one.
+
+        Parameters
+        ----------
+        other : Detector
+        n, n_other : int
+            Rows of this stream, and of the other.
+        """
         groups = self.groups.joined_with(other.groups)
         a, b = self.among(groups), other.among(groups)
-        later = tuple(one._replace(update=one.update + a.n_updates) for one in b.alarms)
+        later = tuple(one._replace(update=one.update + a.n_updates, n=one.n + n) for one in b.alarms)
         merged = replace(
-            a, waiting=a.waiting + b.waiting,
+            a, seen=a.seen | b.seen, gathered=a.gathered + b.gathered, waiting=a.waiting + b.waiting,
             log_r=np.logaddexp(a.log_r + b.log_f, b.log_r), log_f=a.log_f + b.log_f,
             n_updates=a.n_updates + b.n_updates, n_alarms=a.n_alarms + b.n_alarms,
             alarms=(*a.alarms, *later)[-MOST_ALARMS:],
         )  # fmt: skip
-        return merged._alarmed(n)
+        return merged._alarmed(n + n_other)
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Take the state apart into JSON and arrays; groups are kept with the counts."""
@@ -214,7 +254,8 @@ class Detector:
             "n_alarms": self.n_alarms,
             "alarms": [one._asdict() for one in self.alarms],
         }
-        return meta, {"waiting": self.waiting, "log_r": self.log_r, "log_f": self.log_f}
+        arrays = {"seen": self.seen.astype(np.int64), "gathered": self.gathered}
+        return meta, arrays | {"waiting": self.waiting, "log_r": self.log_r, "log_f": self.log_f}
 
     def unpack(self, meta: dict[str, Any], arrays: Arrays) -> Detector:
         """Continue from what ``pack`` returned; this detector has the same settings and groups, and no updates."""
@@ -228,6 +269,8 @@ class Detector:
         )  # fmt: skip
         return replace(
             self, alarms=alarms,
+            seen=array_of(arrays, "seen", "int64", self.seen.shape, 0, 1).astype(bool),
+            gathered=array_of(arrays, "gathered", "int64", self.gathered.shape, 0),
             waiting=array_of(arrays, "waiting", "int64", self.waiting.shape, 0),
             log_r=array_of(arrays, "log_r", "float64", self.log_r.shape),
             log_f=array_of(arrays, "log_f", "float64", self.log_f.shape),

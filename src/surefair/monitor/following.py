@@ -113,8 +113,8 @@ def read_new(path: Path, position: Position, columns: Columns) -> Iterator[Part]
 # -- CSV --------------------------------------------------------------------------------------------------------------
 
 
-def read_lines(file: IO[bytes], position: Position, columns: Columns) -> Iterator[Part]:
-    """Yield the new rows of an open CSV file, up to its last complete line."""
+def read_lines(file: IO[bytes], position: Position, columns: Columns, ended: bool = False) -> Iterator[Part]:
+    """Yield the new rows of an open CSV file, up to its last complete line; if it has ended, all."""
     status = os.fstat(file.fileno())
     check_same_file(file, position)
     file.seek(0)
@@ -122,9 +122,11 @@ def read_lines(file: IO[bytes], position: Position, columns: Columns) -> Iterato
     if header and not header.endswith(b"\n"):
         return  # the header is not complete yet
     position = replace(position, inode=status.st_ino, offset=max(position.offset, len(header)))
-    while chunk := _complete_lines(file, position):
+    while chunk := _complete_lines(file, position, ended):
         bad = BadRows(limit=sys.maxsize)
-        table = parse(header + chunk, position.name, columns, bad)
+        if cut_off := chunk.count(b'"') % 2:
+            bad.add("a quoted field that does not end", 1, f"byte {position.offset + 1:,} of {position.name}")
+        table = parse(header if cut_off else header + chunk, position.name, columns, bad)
         offset = position.offset + len(chunk)
         head, tail = _checksums(file, offset)
         position = replace(
@@ -134,8 +136,8 @@ def read_lines(file: IO[bytes], position: Position, columns: Columns) -> Iterato
         yield Part(table, position, bad)
 
 
-def _complete_lines(file: IO[bytes], position: Position) -> bytes:
-    """Read lines from a position on, up to a line end that is not inside a quoted field."""
+def _complete_lines(file: IO[bytes], position: Position, ended: bool) -> bytes:
+    """Read lines from a position on, up to a line end that is not inside a quoted field, or to the end of the file."""
     size = PART
     while True:
         file.seek(position.offset)
@@ -143,7 +145,7 @@ def _complete_lines(file: IO[bytes], position: Position) -> bytes:
         if end := last_row_end(chunk):
             return chunk[:end]
         if len(chunk) < size:
-            return b""
+            return chunk if ended else b""
         if size >= LONGEST:
             raise ValueError(
                 f"{position.name} has a line, or a quoted field, of more than {LONGEST:,} bytes after byte "

@@ -31,7 +31,7 @@ from surefair.rows import (
 from surefair.storage.archive import Place, add_prefix, check_same, naming, read_archive, select_prefix, write_archive
 from surefair.storage.checks import value_of
 
-FORMAT, VERSION = "surefair.FairnessMonitor", 1
+FORMAT, VERSION = "surefair.FairnessMonitor", 2
 
 
 class _State(NamedTuple):
@@ -48,12 +48,16 @@ class FairnessMonitor:
 
     Two questions are kept apart. *Is the gap beyond the margin?* ``interval`` and ``verdict`` answer it from all
     decisions so far, by a confidence sequence: you may look after every update, and the probability that the sequence
-    is ever wrong is at most one minus the confidence level. This is exact, for any number of rows, if the rates of the
-    groups stay the same. *Has the gap changed?* ``alarms`` answers it: as long as every gap is within the margin, the
-    average number of updates between two false alarms is at least ``run_length``. The rates may change from update to
-    update. Within an update, a gap is the difference between the groups' average rates, over the rows of that update.
-    If rates and shares of groups drift together within an update, these averages differ even if there is no gap at any
-    moment, so keep updates short compared with such drift.
+    is ever wrong is at most one minus the confidence level. This is exact, for any number of rows and whenever a group
+    first appears, if the rates of the groups stay the same. *Has the gap changed?* ``alarms`` answers it: as long as
+    every gap is within the margin, the average number of updates between two false alarms is at least ``run_length``.
+    The rates may change from update to update. Within an update, a gap is the difference between the groups' average
+    rates, over the rows of that update. If rates and shares of groups drift together within an update, these averages
+    differ even if there is no gap at any moment, so keep updates short compared with such drift.
+
+    ``interval`` and ``verdict`` depend on the rows and their order, not on the batches in which they came, to the last
+    bit. Alarms depend on the rows of each update: with ``update_rows`` these do not depend on batches either; without
+    it every batch is an update.
 
     Parameters
     ----------
@@ -234,6 +238,9 @@ class FairnessMonitor:
     def merge(self, other: FairnessMonitor) -> Self:
         """Add what another monitor with the same settings has seen, as if its updates came after these.
 
+        Its alarms keep their groups and statistics; their ``update`` and ``n`` are numbered on from this monitor's. An
+        alarm that only both streams together raise has the number of the last update.
+
         Parameters
         ----------
         other : FairnessMonitor
@@ -259,7 +266,7 @@ class FairnessMonitor:
         stretches = a.stretches.merge(b.stretches)
         codes = [stretches.groups.recode(one.stretches.groups) for one in (a, b)]
         waiting = a.waiting.recoded(codes[0]).merge(b.waiting.recoded(codes[1]))
-        detector = a.detector.merge(b.detector, stretches.n).among(stretches.groups)
+        detector = a.detector.merge(b.detector, a.stretches.n, b.stretches.n).among(stretches.groups)
         self._state = _State(stretches, detector, waiting, b.other if a.other is None else a.other)
         return self
 

@@ -77,9 +77,9 @@ class Waiting:
                 places.append(place)
             else:
                 self.decisions[one] = decision
-        while len(self.decisions) > self.most:
-            self.decisions.pop(next(iter(self.decisions)))
-            self.fates.expired += 1
+            if len(self.decisions) > self.most:
+                self.decisions.pop(next(iter(self.decisions)))
+                self.fates.expired += 1
         return places
 
     def take(self, ids: Sequence[str]) -> tuple[list[int], list[Decision]]:

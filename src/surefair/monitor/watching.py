@@ -39,6 +39,10 @@ from surefair.storage.atomic import try_to_write
 from surefair.storage.lock import locked
 from surefair.tables.bad_rows import TooManyBadRows
 from surefair.tables.csv import Dialect
+from surefair.tables.reading import in_order
+
+POSITIVE = "1"
+"""The positive decision and label, if nobody says which it is."""
 
 FIRST = 64  # rows of the first look that is kept for the chart
 PER_OCTAVE = 4  # looks that are kept while rows double
@@ -58,8 +62,9 @@ class WatchSettings:
     sensitive : tuple of str
     margin, metric, confidence_level, run_length, update_rows
         As in ``FairnessMonitor``.
-    positive : str
-        The positive decision and label, as text.
+    positive : str, optional
+        The positive decision and label, as text. By default the second in sorted order, as in an audit. A watcher must
+        know it before the first row, so it then takes "1", and refuses values of which "1" is not the second.
     window : int
         Decisions after which an id is forgotten.
     delimiter, encoding : str
@@ -78,7 +83,7 @@ class WatchSettings:
     confidence_level: float = 0.95
     run_length: float = 10_000
     update_rows: int = 1000
-    positive: str = "1"
+    positive: str | None = None
     window: int = 1_000_000
     delimiter: str = ","
     encoding: str = "utf-8"
@@ -88,7 +93,7 @@ class WatchSettings:
         """Start a monitor with these settings."""
         return FairnessMonitor(
             self.metric, margin=self.margin, confidence_level=self.confidence_level, run_length=self.run_length,
-            update_rows=self.update_rows, pos_label=self.positive,
+            update_rows=self.update_rows, pos_label=self.positive_word,
         )  # fmt: skip
 
     def check(self) -> Roles:
@@ -102,7 +107,20 @@ class WatchSettings:
             raise ValueError(f"A column can serve for one thing only; received {', '.join(self._columns)}.")
         if self.window < 1 or self.update_rows < 1:
             raise ValueError("window and update_rows must be 1 or larger.")
-        return Roles(self.decision, self.sensitive, self.label, self.id, self.positive, needs_labels)
+        return Roles(self.decision, self.sensitive, self.label, self.id, self.positive_word, needs_labels)
+
+    @property
+    def positive_word(self) -> str:
+        """The positive decision and label."""
+        return POSITIVE if self.positive is None else self.positive
+
+    def check_other(self, other: str | None) -> None:
+        """Refuse a second value that would be the positive one in an audit, if nobody said which is positive."""
+        if self.positive is None and other is not None and in_order(other) > in_order(POSITIVE):
+            raise ValueError(
+                f"A decision or label is {other!r}, so {POSITIVE!r} is not the second value in sorted order. Say which "
+                "value is positive (--positive)."
+            )
 
     @property
     def _columns(self) -> list[str]:
@@ -164,6 +182,7 @@ class Watcher:
         kept = asdict(self.settings)
         for name in ("max_bad_rows", "encoding", "delimiter"):
             del kept[name]
+        kept["positive"] = self.settings.positive_word
         kept["source"] = "-" if self.settings.source == "-" else os.path.realpath(self.settings.source)
         return kept
 
@@ -250,6 +269,7 @@ class Watcher:
         now = path.stat()
         if os.path.samestat(os.fstat(held.fileno()), now) or now.st_size == 0:
             return  # while the new file is empty, whoever writes may still be writing to the old one
+        yield from read_lines(held, self.journal.position(path.name), self._columns, ended=True)
         position = replace(Position(path.name), rows=self.journal.position(path.name).rows)
         with self.journal.transaction():
             self.journal.keep_position(position)
@@ -265,6 +285,7 @@ class Watcher:
         journal, bad = self.journal, part.bad
         with journal.transaction():
             coded = code(part.table, self.roles, journal.kept("other"))
+            self.settings.check_other(coded.other)
             if coded.ids is None:
                 rows = ready(coded, self.roles, bad)
             else:
@@ -293,7 +314,8 @@ class Watcher:
 
     def _words(self, codes: IntArray, other: str | None) -> pd.Series:
         """Decisions or labels as they are written."""
-        names = pd.Index([other or f"not {self.settings.positive}", self.settings.positive])
+        positive = self.settings.positive_word
+        names = pd.Index([other or f"not {positive}", positive])
         return pd.Series(pd.Categorical.from_codes(codes, names))
 
     def _check_bad(self) -> None:
@@ -315,7 +337,8 @@ class Watcher:
         counts = found.pop("counts")
         kept = ("rows", "updates", "alarms")
         return found | {
-            "watch": asdict(self.settings) | {"sensitive": [*self.settings.sensitive]},
+            "watch": asdict(self.settings)
+            | {"sensitive": [*self.settings.sensitive], "positive": self.settings.positive_word},
             "counts": {name: counts[name] for name in kept}, "labels": journal.fates(),
             "bad_rows": journal.bad(), "files": files, "rotations": journal.kept("rotations", 0),
             "path": journal.path(),

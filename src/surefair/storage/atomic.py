@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from uuid import uuid4
 
 
@@ -23,6 +23,26 @@ def try_to_write(folder: str | os.PathLike[str]) -> None:
     finally:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)
+
+
+def refuse_inside(folder: str | os.PathLike[str], data: Any, what: str) -> None:
+    """Refuse a folder to write to that is the data folder, or inside it: all files there are read as data.
+
+    Parameters
+    ----------
+    folder : path
+    data : path or anything else
+        Only paths of folders matter.
+    what : str
+        The folder in words.
+    """
+    if not isinstance(data, str | os.PathLike) or not Path(data).is_dir():
+        return
+    if Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(data)):
+        raise ValueError(
+            f"The {what} {os.fspath(folder)!r} is inside the data folder {os.fspath(data)!r}, whose files are all "
+            "read. Name a folder elsewhere."
+        )
 
 
 @contextmanager

@@ -26,12 +26,28 @@ class Paired(NamedTuple):
 
     decisions: tuple[Any, Any]  # words, or scores if there is a threshold
     sensitive: dict[str, Any]
-    label: Any  # None without labels
+    label: Any  # of the rows that have one; None without labels
+    labelled: BoolArray  # which rows have a label
     weights: FloatArray | None
     clusters: Any  # None where rows are independent
     positive: str | None  # the positive decision
     names: tuple[str, str]  # what to call the two models
-    data: dict[str, Any]  # files, rows read, rows compared, and rows that could not be used
+    data: dict[str, Any]  # files, rows read, rows compared, those with a label, and rows that could not be used
+
+    def only_labelled(self) -> Paired:
+        """The rows with a label."""
+        if self.labelled.all():
+            return self
+
+        def part(column: Any) -> Any:
+            if column is None or isinstance(column, np.ndarray):
+                return column if column is None else column[self.labelled]
+            return column[self.labelled].reset_index(drop=True).cat.remove_unused_categories()
+
+        a, b = map(part, self.decisions)
+        sensitive = {name: part(column) for name, column in self.sensitive.items()}
+        some = self._replace(decisions=(a, b), sensitive=sensitive, labelled=self.labelled[self.labelled])
+        return some._replace(weights=part(self.weights), clusters=part(self.clusters))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +87,15 @@ class PairColumns:
     encoding: str = "utf-8"
     max_bad_rows: int = 100
 
-    def read(self, first: str, second: str | None = None) -> Paired:
+    def read(self, first: str, second: str | None = None, *, needs_labels: bool = True) -> Paired:
         """Read one file with the decisions of both models, or two files that are joined by the key.
 
         Parameters
         ----------
         first, second : path
             With two files, the second has the decisions of model b.
+        needs_labels : bool
+            Whether rows without a label are of no use.
         """
         self._check(two_files=second is not None)
         bad = BadRows(self.max_bad_rows)
@@ -95,11 +113,13 @@ class PairColumns:
             decisions, columns, n = joined.decisions, joined.columns, {"read": joined.n_a, "read_b": joined.n_b}
             found = [a, b]
         place = a.place if second is None else lambda number: f"row {number + 1:,} of those with a key in both files"
-        good = self._good(decisions, columns, bad, place)
+        good = self._good(decisions, columns, bad, place, needs_labels)
+        labelled = good if self.label is None else good & ~_missing(columns[self.label])
         files = [file._asdict() for one in found for file in one.files()]
-        data = {"files": files, "rows": n | {"compared": int(good.sum()), "bad": bad.to_dict()}}
+        counted = {"compared": int(good.sum()), "labelled": None if self.label is None else int(labelled.sum())}
+        data = {"files": files, "rows": n | counted | {"bad": bad.to_dict()}}
         names = self._names([first, *([] if second is None else [second])])
-        return self._rows(decisions, columns, good, names, data)
+        return self._rows(decisions, columns, (good, labelled), names, data)
 
     @property
     def _others(self) -> list[str]:
@@ -135,20 +155,26 @@ class PairColumns:
         return (a, b) if a != b else ("a", "b")
 
     def _good(
-        self, decisions: tuple[pa.Array, pa.Array], columns: dict[str, pa.Array], bad: BadRows, place: Any
+        self,
+        decisions: tuple[pa.Array, pa.Array],
+        columns: dict[str, pa.Array],
+        bad: BadRows,
+        place: Any,
+        needs_labels: bool,
     ) -> BoolArray:
         """Which rows have everything; the others are counted, each under the first reason found."""
         reasons: dict[str, BoolArray] = {}
         for letter, column in zip("ab", decisions, strict=True):
             if self.threshold is None:
-                code, words = as_words(column)
-                reasons[f"no decision of model {letter}"] = (words == MISSING)[code]
+                reasons[f"no decision of model {letter}"] = _missing(column)
             else:
                 reasons[f"no finite score of model {letter}"] = ~np.isfinite(as_numbers(column)[0])
-        for name in (*self.sensitive, self.label, self.clusters):
-            if name is not None:
-                code, words = as_words(columns[name])
-                reasons[f"no value of {name!r}"] = (words == MISSING)[code]
+        everywhere = ", so left out of every sensitive column" if len(self.sensitive) > 1 else ""
+        for name in self.sensitive:
+            reasons[f"no value of {name!r}{everywhere}"] = _missing(columns[name])
+        for other in (self.label if needs_labels else None, self.clusters):
+            if other is not None:
+                reasons[f"no value of {other!r}"] = _missing(columns[other])
         if self.weights is not None:
             weight = as_numbers(columns[self.weights])[0]
             reasons[f"a weight {self.weights!r} that is missing, negative or infinite"] = ~(
@@ -167,13 +193,14 @@ class PairColumns:
         self,
         decisions: tuple[pa.Array, pa.Array],
         columns: dict[str, pa.Array],
-        good: BoolArray,
+        use: tuple[BoolArray, BoolArray],
         names: tuple[str, str],
         data: dict[str, Any],
     ) -> Paired:
-        """Good rows, as words and numbers."""
-        words = {name: _series(columns[name], good) for name in (*self.sensitive, self.label, self.clusters) if name}
-        label = None if self.label is None else words[self.label]
+        """Good rows, and among them those with a label, as words and numbers."""
+        good, labelled = use
+        words = {name: _series(columns[name], good) for name in (*self.sensitive, self.clusters) if name}
+        label = None if self.label is None or not labelled.any() else _series(columns[self.label], labelled)
         if self.threshold is None:
             of_a, of_b = (_series(column, good) for column in decisions)
             positive: str | None = self._positive(of_a, of_b, label)
@@ -181,7 +208,7 @@ class PairColumns:
             of_a, of_b = (as_numbers(column)[0][good] for column in decisions)
             positive = None if label is None else self._positive(label)
         return Paired(
-            (of_a, of_b), {name: words[name] for name in self.sensitive}, label,
+            (of_a, of_b), {name: words[name] for name in self.sensitive}, label, labelled[good],
             None if self.weights is None else as_numbers(columns[self.weights])[0][good],
             None if self.clusters is None else words[self.clusters], positive, names, data,
         )  # fmt: skip
@@ -307,6 +334,12 @@ def _check_names(names: list[str], *sources: DataSource) -> None:
 def _read(source: DataSource, columns: list[str]) -> pa.Table:
     """All rows of some columns."""
     return pa.concat_tables([*source.tables(CHUNK, columns)])
+
+
+def _missing(column: pa.Array) -> BoolArray:
+    """Which rows have no value."""
+    code, words = as_words(column)
+    return np.asarray((words == MISSING)[code])
 
 
 def _series(column: pa.Array, good: BoolArray) -> Any:

@@ -34,7 +34,7 @@ REFUSED = {
     "three labels": (change("fit", 2, [9]), {"label": "fit"}, r"The label 'fit' must have two values.*row 10"),
     "one decision": (change("hired", 1), {}, r"All rows have the same decision 'hired': '1'\. Say which value"),
     "one label": (change("fit", 0), {"label": "fit"}, r"All rows have the same label 'fit': '0'"),
-    "no decision at all": (change("hired", None), {"max_bad_rows": 10**6}, r"No row has a value of the decision"),
+    "no decision at all": (change("hired", None), {"max_bad_rows": 10**6}, r"no row to count.*400 rows: no decision"),
     "too many without a decision": (change("hired", None, slice(0, 200)), {}, r"201 rows cannot be used.*no decision"),
     "one group": (change("sex", "f"), {}, r"'sex' has fewer than two groups to compare: 'f'\."),
     "an unknown positive value": (lambda t: t, {"positive": "2"}, r"Unknown positive value: '2'.*Known: '0', '1'"),
@@ -43,13 +43,13 @@ REFUSED = {
     "a column with two roles": (lambda t: t, {"label": "hired"}, r"Column 'hired' has two roles"),
     "an unknown column": (lambda t: t, {"decision": "hird"}, r"Unknown column for decision: 'hird'\. Did you mean"),
     "a threshold without scores": (lambda t: t, {"threshold": 0.5}, r"threshold turns scores into decisions"),
-    "a metric without labels": (lambda t: t, {"metrics": "accuracy"}, r"'accuracy' needs labels\. Name their column"),
-    "a score metric without scores": (lambda t: t, {"metrics": "mean_score"}, r"looks at scores\. Name their column"),
-    "an unknown metric": (lambda t: t, {"metrics": "parity"}, r"Unknown metric: 'parity'"),
+    "a metric without labels": (lambda t: t, {"metric": "accuracy"}, r"'accuracy' needs labels\. Name their column"),
+    "a score metric without scores": (lambda t: t, {"metric": "mean_score"}, r"looks at scores\. Name their column"),
+    "an unknown metric": (lambda t: t, {"metric": "parity"}, r"Unknown metric: 'parity'"),
     "a margin beyond 1": (lambda t: t, {"margin": 5}, r"margin must lie strictly between 0 and 1"),
-    "one margin for two kinds": (lambda t: t, {"metrics": ["demographic_parity", "demographic_parity_ratio"],
+    "one margin for two kinds": (lambda t: t, {"metric": ["demographic_parity", "demographic_parity_ratio"],
                                  "margin": 0.1}, r"One margin cannot apply to differences and ratios"),
-    "a margin of another metric": (lambda t: t, {"metrics": "demographic_parity", "margin": {"accuracy": 0.1}},
+    "a margin of another metric": (lambda t: t, {"metric": "demographic_parity", "margin": {"accuracy": 0.1}},
                                    r"margin must have one entry for each metric that is judged"),
     "a training option": (lambda t: t, {"loss": "squared_error"}, r"loss \(--loss\) is for audits of training"),
     "weights that are words": (change("w", "heavy"), {"weights": "w"}, r"cannot be used"),
@@ -69,9 +69,9 @@ def test_bad_input_is_refused_with_a_clear_message(case, chunk, decided, monkeyp
 
 
 SCORES = {
-    "beyond 1": ({"metrics": "mean_score"}, 100.0, r"needs scores between 0 and 1; 'score' has"),
-    "clusters": ({"metrics": "auc", "label": "fit", "clusters": "person"}, 1.0, "takes no clusters"),
-    "no threshold": ({"metrics": "demographic_parity"}, 1.0, r"looks at decisions\. Pass a threshold"),
+    "beyond 1": ({"metric": "mean_score"}, 100.0, r"needs scores between 0 and 1; 'score' has"),
+    "clusters": ({"metric": "auc", "label": "fit", "clusters": "person"}, 1.0, "takes no clusters"),
+    "no threshold": ({"metric": "demographic_parity"}, 1.0, r"looks at decisions\. Pass a threshold"),
     "two thresholds": ({"threshold": 0.5, "threshold_quantile": 0.5}, 1.0, "Leave one out"),
     "a quantile of 2": ({"threshold_quantile": 2}, 1.0, "must lie strictly between 0 and 1"),
     "a quantile with clusters": ({"threshold_quantile": 0.5, "clusters": "person"}, 1.0, "must be known before"),
@@ -87,10 +87,14 @@ def test_scores_that_cannot_serve_are_refused(case, decided):
         sf.audit(table, score="score", sensitive="sex", n_replicates=50, **settings)
 
 
-def test_scores_beyond_1_leave_out_the_metrics_that_need_probabilities(decided):
+def test_scores_beyond_1_leave_out_the_metrics_that_need_probabilities(decided, tmp_path):
     table = decided().assign(score=lambda t: 100.0 * t["score"])
     found = sf.audit(table, score="score", label="fit", sensitive="sex", margin=0.05, n_replicates=50)
     assert [one["metric"] for one in found.model()["intervals"]] == ["scoring_rate", "auc"]
+    (note,) = (one for one in found.model()["notes"] if "Not measured" in one)
+    assert note.startswith("Not measured: calibration, mean_score. Scores must lie between 0 and 1 for that, and these")
+    found.to_html(tmp_path / "report.html")
+    assert "Not measured: calibration, mean_score." in (tmp_path / "report.html").read_text()
 
 
 def test_missing_decisions_are_counted_and_left_out_of_their_column_only(decided):
@@ -100,6 +104,23 @@ def test_missing_decisions_are_counted_and_left_out_of_their_column_only(decided
     assert [model["rows"]["decided"] for model in found.models] == [2997, 3000]
     assert found.rows["read"] == found.rows["evaluation"] == 3000
     assert next(one for one in found.columns if one["name"] == "hired")["missing"] == 3
+
+
+def test_evaluation_rows_are_those_with_a_decision(decided):
+    table = change("hired", None, slice(0, 50))(decided())
+    found = audit(table, label="fit")
+    n = len(table) - table["hired"].isna().sum()
+    assert n < 3000
+    assert found.rows["read"] == 3000
+    assert found.rows["evaluation"] == found.rows["labelled"] == n
+    assert found.model()["rows"] == {"decided": n, "labelled": n}
+    shown = {one["group"]: one["evaluation"] for one in found.groups}
+    assert sum(shown.values()) == n
+    by_group = found.interval("demographic_parity")["by_group"]
+    assert {one["group"]: one["n"] for one in by_group} == shown
+    both = audit(table, decision=["hired", "promoted"])
+    assert both.rows["evaluation"] == 3000
+    assert [model["rows"]["decided"] for model in both.models] == [n, 3000]
 
 
 def test_scores_that_are_no_numbers_are_counted(decided, tmp_path):

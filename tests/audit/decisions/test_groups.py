@@ -69,7 +69,7 @@ def test_small_groups_are_shown_and_not_compared(decided):
 def test_small_groups_that_are_not_compared_raise_no_diagnostic(decided):
     table = decided(1000)
     table.loc[:4, "race"] = "rare"
-    few = audit(table, sensitive="race", metrics="demographic_parity")
+    few = audit(table, sensitive="race", metric="demographic_parity")
     assert any("'rare'" in one["message"] for one in few.model()["diagnostics"])
     found = audit(table, sensitive="race", min_share=0.02)
     assert not any("'rare'" in one["message"] for one in found.model()["diagnostics"])

@@ -83,7 +83,7 @@ def test_several_metrics_have_the_limits_of_joint_intervals(decided):
     margins = {"demographic_parity": 0.05, "accuracy": 0.05, "true_positive_rate": 0.1, "demographic_parity_ratio": 0.8}
     found = audit(table, decision="hired", label="fit", sensitive="sex", margin=margins)
     asked = {"sensitive_features": table["sex"], "n_replicates": 200}
-    joint = sf.joint_intervals(table["fit"], table["hired"], metrics=[*margins], **asked)
+    joint = sf.joint_intervals(table["fit"], table["hired"], metric=[*margins], **asked)
     verdicts = {one["metric"]: one["verdict"] for one in found.model()["verdicts"]}
     assert verdicts == joint.verdicts(margins)
     assert found.verdict == joint.verdict(margins)
@@ -95,7 +95,7 @@ def test_several_metrics_have_the_limits_of_joint_intervals(decided):
 
 
 def test_score_metrics_judged_together_share_the_error(decided):
-    asked = {"score": "score", "label": "fit", "sensitive": "sex", "metrics": ["auc", "mean_score"], "margin": 0.2}
+    asked = {"score": "score", "label": "fit", "sensitive": "sex", "metric": ["auc", "mean_score"], "margin": 0.2}
     found = audit(decided(), **asked)
     levels = [one["joint"]["confidence_level"] for one in found.model()["verdicts"]]
     assert levels == pytest.approx([0.975, 0.975])
@@ -298,7 +298,7 @@ def test_columns_of_decisions_share_the_error(decided):
 def test_rows_without_a_label_count_for_selection_rates_only(decided):
     table = decided()
     table["fit"] = table["fit"].astype(object).where(np.arange(len(table)) % 10 != 0, None)
-    found = audit(table, decision="hired", label="fit", sensitive="sex", metrics=["demographic_parity", "accuracy"],
+    found = audit(table, decision="hired", label="fit", sensitive="sex", metric=["demographic_parity", "accuracy"],
                   margin=0.3)  # fmt: skip
     some = table.dropna(subset="fit")
     assert found.rows["labelled"] == len(some) == 2700
@@ -339,7 +339,7 @@ def test_the_sentence_says_that_groups_are_compared_within_strata(decided):
 def test_rows_needed_are_those_for_the_limits_that_decide(decided):
     table = decided()
     metrics = ["demographic_parity", "true_positive_rate", "false_positive_rate", "accuracy"]
-    more = {"decision": "hired", "label": "fit", "sensitive": "sex", "metrics": metrics}
+    more = {"decision": "hired", "label": "fit", "sensitive": "sex", "metric": metrics}
     (first, *_) = audit(table, **more, margin=0.5).model()["verdicts"]
     alone = audit(table, **more).interval("demographic_parity")["low"]
     margin = (alone + first["joint"]["low"]) / 2.0  # violated by itself, but not with all four together

@@ -129,7 +129,7 @@ def build(shape: str) -> Audit:
         complete=shape != "partial",
         settings={
             "label": odd, "labels": ["0", "1"], "sensitive": list(columns), "criterion": "demographic_parity",
-            "margin": margin, "metrics": [] if metrics == ["demographic_parity"] else metrics, "features": None,
+            "margin": margin, "metric": [] if metrics == ["demographic_parity"] else metrics, "features": None,
             "random_state": 0, "confidence_level": 0.95, "policy": None,
         },
         data={"name": odd, "kind": "csv", "files": [{"name": odd, "size": 12345, "sha256": "5b" * 32}]},

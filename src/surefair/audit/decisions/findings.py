@@ -30,7 +30,8 @@ def find(subject: SubjectEvidence) -> Finding:
     """Describe one subject: its accuracy, its intervals, its verdicts."""
     settings = subject.settings
     level = settings.confidence_level
-    names = [metric for metric in settings.measured(subject.name) if subject.measures(metric)]
+    measured = settings.measured(subject.name)
+    names = [metric for metric in measured if subject.measures(metric)]
     intervals = {name: subject.interval(name, level) for name in names}
     judged = settings.judged_of(subject.name)
     common = check_constant(subject)
@@ -49,7 +50,7 @@ def find(subject: SubjectEvidence) -> Finding:
         "positive": subject.positive,
         "threshold": subject.threshold,
         "rows": {"decided": subject.n, "labelled": subject.n_labelled},
-        "notes": notes_on(subject),
+        "notes": notes_on(subject, [metric for metric in measured if metric not in names]),
         "accuracy": accuracy(subject),
         "intervals": [one.to_dict() for one in intervals.values()],
         "coefficients": [],
@@ -59,9 +60,15 @@ def find(subject: SubjectEvidence) -> Finding:
     return Finding(values, tuple(diagnostics))
 
 
-def notes_on(subject: SubjectEvidence) -> list[str]:
-    """What else to know about the rows: weights of 0, clusters, strata, missing labels, the threshold."""
+def notes_on(subject: SubjectEvidence, left_out: Sequence[str]) -> list[str]:
+    """What else to know: weights of 0, clusters, strata, missing labels, the threshold, metrics that are left out."""
     found = [*subject.notes]
+    if left_out:
+        low, high = subject.score_range
+        found.append(
+            f"Not measured: {', '.join(left_out)}. Scores must lie between 0 and 1 for that, and these go from {low:g} "
+            f"to {high:g}"
+        )
     evidence = subject.every
     if evidence is not None and evidence.about.strata:
         rates = CRITERIA["demographic_parity"].rates

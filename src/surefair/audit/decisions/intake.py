@@ -110,8 +110,10 @@ class DecisionIntake(Counting):
             if settings.threshold is not None:
                 value = np.where(np.isnan(score), 2, (score >= settings.threshold).astype(np.int64))
                 decisions.append(Coded(value, np.arange(3)))
-        self._count_undecided(decisions, score, numbers)
-        good = self.count_bad(bad, numbers) if bad else None
+        good = self._count_undecided(decisions, score, numbers)
+        if bad:
+            usable = self.count_bad(bad, numbers)
+            good = usable if good is None else good & usable
         self.read += n
         if weight is not None:
             self.zero[str(settings.weights)] += int(np.count_nonzero(weight == 0.0))
@@ -218,14 +220,23 @@ class DecisionIntake(Counting):
 
     def _count_undecided(
         self, decisions: Sequence[Coded], score: FloatArray | None, numbers: NDArray[np.int64]
-    ) -> None:
-        """Count rows without a decision; if there are several columns, such a row still counts for the others."""
+    ) -> NDArray[np.bool_] | None:
+        """Count rows without a decision; if there are several columns, such a row still counts for the others.
+
+        Returns which rows have a decision or a score in some column; None if all have.
+        """
+        without = []
         for name, coded in zip(self.settings.decision, decisions, strict=False):
             if (coded.code == 2).any():
-                self.count_bad({f"no decision {name!r}": coded.codes == 2}, numbers)
+                without.append(coded.codes == 2)
+                self.count_bad({f"no decision {name!r}": without[-1]}, numbers)
         if score is not None and np.isnan(score).any():
-            self.missing[str(self.settings.score)] += int(np.isnan(score).sum())
-            self.count_bad({f"no score {self.settings.score!r} that is a finite number": np.isnan(score)}, numbers)
+            without.append(np.isnan(score))
+            self.missing[str(self.settings.score)] += int(without[-1].sum())
+            self.count_bad({f"no score {self.settings.score!r} that is a finite number": without[-1]}, numbers)
+        if len(without) < len(self.settings.subjects):
+            return None
+        return np.asarray(~np.logical_and.reduce(without))
 
 
 def _one_array(table: pa.Table, name: str) -> pa.Array:

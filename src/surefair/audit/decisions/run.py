@@ -126,7 +126,11 @@ class RunningDecisions(Stream):
         """Turn counts into intervals, and sum up."""
         settings, tally = self.settings, self.tally
         if tally is None or not tally.census[0].any():
-            raise ValueError("There is no row to count in the data. Check that the file was written to its end.")
+            why = "; ".join(f"{one['count']:,} rows: {one['reason']}" for one in self.bad.to_dict())
+            raise ValueError(
+                f"There is no row to count in the data{f' ({why})' if why else ''}. Check the columns, and that the "
+                "file was written to its end."
+            )
         shown = ShownGroups.of(tally, settings)
         labels: tuple[str, ...] = ()
         if settings.label is not None:

@@ -87,7 +87,7 @@ class DecisionSettings(Judging, Reading):
         if self.intersections and len(self.sensitive) < 2:
             raise ValueError("Intersections need two or more sensitive columns. Name another, or leave them out.")
         self._check_judging()
-        object.__setattr__(self, "metrics", self.judged)  # so that the result says what was judged
+        object.__setattr__(self, "metric", self.judged)  # so that the result says what was judged
         for metric in self.judged:
             self._check_metric(any_metric(metric))
 
@@ -161,7 +161,7 @@ class DecisionSettings(Judging, Reading):
     @property
     def judged(self) -> tuple[str, ...]:
         """Metrics that get a verdict."""
-        return self.metrics or (("demographic_parity",) if self.subjects_with_decisions else ("scoring_rate",))
+        return self.metric or (("demographic_parity",) if self.subjects_with_decisions else ("scoring_rate",))
 
     def judged_of(self, subject: str) -> tuple[str, ...]:
         """Metrics that get a verdict about a subject."""

@@ -67,7 +67,7 @@ def badge(verdict: str | None) -> str:
 def metrics(audit: Found) -> list[MetricView]:
     """All metrics of an audit, in its order."""
     settings = audit["settings"]
-    judged = {*(settings.get("metrics") or [settings.get("criterion") or "demographic_parity"])}
+    judged = {*(settings.get("metric") or [settings.get("criterion") or "demographic_parity"])}
     margins = {one["metric"]: one["margin"] for model in audit["models"] for one in model["verdicts"]}
     found = []
     for name in dict.fromkeys(one["metric"] for model in audit["models"] for one in model["intervals"]):

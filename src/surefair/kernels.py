@@ -13,15 +13,14 @@ Sections, in this order:
     Compilation     the decorators ``compiled`` and ``inlined``, and what the compiler must know about vectors
     Exponential     exp without branches, in double and in single precision
     Multipliers     Philox, and the weights of rows in replicates
-    Shared parts    products of rows and coefficients, copies, losses, stiffness, change of coordinates
+    Shared parts    products of rows and coefficients, copies, losses, change of coordinates
     Projection      the nearest point of all slabs
     Dual averaging  the learner under slabs: dense rows, then sparse rows
     Penalised SGD   the learner with a penalty
     Newton          the learner of a constraint from the stream
     Primal-dual     the learner of a constraint from a stream of sparse rows
-    Trace           sums of squares of rows, for covariances
+    Sums            sums of rows by cell, and of their squares
     Counts          positive decisions of many models
-    Threads         columns shared among threads
 
 Numba caches compiled code by the time stamp of this one file, so everything that compiled code depends on is in it.
 Arguments travel in NamedTuples, because these can be cached; jitclasses, closures and functions as arguments cannot.
@@ -66,10 +65,8 @@ DECISIONS = 0
 LINEAR = 1
 HINGE = 2
 
-SWEEPS = 10  # over the pairs of groups in one Newton step, at most
 NARROW = 0.4  # width of the value of a decision, relative to that of its slope
 REACH = 2.0  # most that a Newton step changes the scores, as a root mean square
-DIAGONAL = 2.0  # how much larger a leverage may be than the diagonal of the inverse Hessian says
 STRIDE_ALONG = 0.1  # longest step along the slopes of the gaps: root of twice what it adds to the loss
 FAR_OUT = 3.0  # scores count up to so many times their spread where they change it
 BELIEVED = 3.0  # a tangent to a decision is believed so many widths of the decision from its point
@@ -150,14 +147,6 @@ class Weighed(NamedTuple):
     first_row: int  # number of rows before these
 
 
-class Entries(NamedTuple):
-    """What rows add to cells, (n, entries) each; see ``criteria.Entries``."""
-
-    cell: Any
-    constant: Any
-    sign: Any
-
-
 class Comparing(NamedTuple):
     """What is compared between groups, and how closely; see ``criteria.Comparisons``."""
 
@@ -169,6 +158,7 @@ class Comparing(NamedTuple):
     followed: Any  # (J,), which pairs are constrained
     tolerance: float
     give: float  # how far a multiplier of 1 lets a gap go: 1 / (2 R₂) with a penalty R₂, otherwise 0
+    sweeps: int  # over the pairs in one step
 
 
 class Geometry(NamedTuple):
@@ -491,18 +481,10 @@ def change_coordinates(X: Any, W: Any, out: Any) -> None:
             block[j, i] = 1.0
     for low in range(0, n, TILE):
         high = min(low + TILE, n)
-        _transpose(X[low:high], block)
+        _copy(X[low:high].T, block)
         for c in range(0, D, BLOCK):
             _products(across[c : c + BLOCK], block[: ends[c // BLOCK]], moved[c : c + BLOCK])
-        _transpose(moved[:D, : high - low], out[low:high])
-
-
-@compiled
-def _transpose(A: Any, out: Any) -> None:
-    """Write the transpose of A (n, m) to the first n columns and m rows of out."""
-    for i in range(len(A)):
-        for j in range(A.shape[1]):
-            out[j, i] = A[i, j]
+        _copy(moved[:D].T, out[low:high])
 
 
 @inlined
@@ -590,16 +572,11 @@ def _room(like: Any, n_rows: int, n_columns: int) -> Any:
 
 @compiled
 def _dot(a: Any, b: Any) -> float:
-    """Sum of products, in four independent sums, so that no addition waits for the one before."""
-    t0 = t1 = t2 = t3 = 0.0
-    for j in range(0, len(a) - 3, 4):
-        t0 += a[j] * b[j]
-        t1 += a[j + 1] * b[j + 1]
-        t2 += a[j + 2] * b[j + 2]
-        t3 += a[j + 3] * b[j + 3]
-    for j in range(len(a) - len(a) % 4, len(a)):
-        t0 += a[j] * b[j]
-    return t0 + t1 + t2 + t3
+    """Sum of products."""
+    total = 0.0
+    for j in range(len(a)):
+        total += a[j] * b[j]
+    return total
 
 
 @compiled
@@ -618,40 +595,6 @@ def _derivatives(loss: int, y: float, score: Any, out: Any) -> None:
     elif loss == SQUARED_ERROR:
         for b in range(len(score)):
             out[b] = -two * (sign - score[b])
-
-
-@compiled
-def _majorant(loss: int, score: float) -> float:
-    """Curvature of the parabola above the loss that touches it at a score; see ``Loss.majorant``."""
-    if loss == SQUARED_ERROR:
-        return 2.0
-    size = abs(score)
-    if size < 0.01:
-        return 0.25 - size * size * (1.0 / 48.0 - size * size / 480.0)
-    return (1.0 / (1.0 + exponential(-size)) - 0.5) / size
-
-
-@compiled
-def stiffness(X: Any, loss: int, alpha: float, start: Any, out: Any) -> None:
-    """Fill out (n,) with the stiffness of dense rows at the start: the curvature of loss and ridge along the row."""
-    check_codes(loss, TWO_POINT)
-    for i in range(len(X)):
-        out[i] = _majorant(loss, _dot(X[i], start)) * _dot(X[i], X[i]) + alpha
-
-
-@compiled
-def stiffness_sparse(
-    starts: Any, features: Any, values: Any, loss: int, alpha: float, start: Any, out: Any
-) -> None:  # fmt: skip
-    """Fill out (n,) with the stiffness of sparse rows, in the CSR format."""
-    check_codes(loss, TWO_POINT)
-    for i in range(len(out)):
-        score = 0.0
-        square = 0.0
-        for j in range(starts[i], starts[i + 1]):
-            score += values[j] * start[features[j]]
-            square += values[j] * values[j]
-        out[i] = _majorant(loss, score) * square + alpha
 
 
 # -- Projection -------------------------------------------------------------------------------------------------------
@@ -701,10 +644,9 @@ def overshoot(faces: Faces, p: Any) -> None:
             side = 1.0 if q[worst] > 0.0 else -1.0
             new = 0.0
             while True:  # increase the push of the new slab until it is reached, or until the push of an old one is 0
-                _cholesky(gram, which, sign, n_active, factor)
                 for i in range(n_active):
                     share[i] = side * sign[i] * gram[which[i], worst]
-                _solve(factor, n_active, share)
+                _solve(gram, which, sign, n_active, factor, share)
                 rest = 1.0
                 for i in range(n_active):
                     rest -= share[i] * side * sign[i] * gram[which[i], worst]
@@ -737,12 +679,11 @@ def overshoot(faces: Faces, p: Any) -> None:
                 n_active -= 1
             if not length < np.inf:
                 break
-        _cholesky(gram, which, sign, n_active, factor)  # once more from p itself, so that rounding does not add up
-        for i in range(n_active):
+        for i in range(n_active):  # once more from p itself, so that rounding does not add up
             share[i] = -levels[which[i]]
             for j in range(r):
                 share[i] += sign[i] * normals[which[i], j] * p[j, b]
-        _solve(factor, n_active, share)
+        _solve(gram, which, sign, n_active, factor, share)
         for j in range(r):
             given = 0.0
             for i in range(n_active):
@@ -751,19 +692,14 @@ def overshoot(faces: Faces, p: Any) -> None:
 
 
 @compiled
-def _cholesky(gram: Any, which: Any, sign: Any, n: int, factor: Any) -> None:
-    """Fill factor with the lower triangle of the Cholesky factor of the signed Gram matrix of n slabs."""
+def _solve(gram: Any, which: Any, sign: Any, n: int, factor: Any, x: Any) -> None:
+    """Solve G x = b in place for the signed Gram matrix G of n slabs, by its Cholesky factor."""
     for i in range(n):
         for j in range(i + 1):
             value = sign[i] * sign[j] * gram[which[i], which[j]]
             for k in range(j):
                 value -= factor[i, k] * factor[j, k]
             factor[i, j] = np.sqrt(max(value, 1e-300)) if i == j else value / factor[j, j]
-
-
-@compiled
-def _solve(factor: Any, n: int, x: Any) -> None:
-    """Solve L Lᵀ x = b in place."""
     for i in range(n):
         for k in range(i):
             x[i] -= factor[i, k] * x[k]
@@ -783,16 +719,10 @@ def dual_averaging(
 ) -> int:
     """Move columns first … last - 1 of the state over all rows of a batch, in place.
 
-    The state has a lazy form, in which the ridge, the projection and the average cost O(1) per row and column, and each
-    feature costs three multiply-adds: with Q the orthonormal ``basis`` (r, D) of the slabs,
-
-        dual      -s = a w + Qᵀβ           t = Q w
-        iterate    θ = a w + Qᵀ(β - c)     c: what has to be subtracted from a t + β to reach the slabs
-        sum      Σ θ = A w + U + Qᵀ C      (A: the sum of a; see the algebra in learners/dual_averaging.py)
-
-    Rows of ``scalars``: a, A, then r rows each of β, t, C. Every FOLD rows of the stream the form is folded to a = 1,
-    β = A = C = 0. Flat slabs, with levels of 0, are simpler: if each row is first projected onto them, θ stays in them,
-    and β, t and C are 0.
+    ``learners/dual_averaging.py`` has the lazy form, in which the ridge, the projection and the average cost O(1) per
+    row and column, and each feature costs three multiply-adds. It also follows t = Qw. Every FOLD rows of the stream it
+    is folded to a = 1, β = A = C = 0. Flat slabs, with levels of 0, are simpler: rows must come projected onto them, so
+    that θ stays in them, and β, t and C are 0.
 
     Rows are processed in blocks of 4. Their products with w are computed together; what earlier rows of the block have
     added to w reaches a row through the products of rows with rows; w and U are updated once per block. Blocks end
@@ -806,8 +736,7 @@ def dual_averaging(
     w, U, scalars, waiting, gains = state
     basis = faces.basis
     n, D = X.shape
-    flat = faces.levels.max() == 0.0
-    r = 0 if flat else len(basis)
+    r = 0 if faces.levels.max() == 0.0 else len(basis)
     traced = first == 0 and len(record.scores) > 0
     wide = -(-D // 2) * 2
     width = _tile(last - first, TILE)
@@ -828,8 +757,9 @@ def dual_averaging(
         _copy(w[:, low : low + T], w_)
         _copy(U[:, low : low + T], U_)
         _copy(gains[:, low : low + T], gain)
-        _take(waiting, basis, flat, block, 0)
-        _unpack(scalars[: 2 + 3 * r, low : low + T], s)
+        _copy(waiting, block)
+        s[T:TILE] = 1.0  # a of columns that are not there
+        _exchange(scalars[: 2 + 3 * r, low : low + T], s, False)
         begun = len(waiting)
         i = 0
         while i < n:
@@ -841,7 +771,7 @@ def dual_averaging(
             while stop < n and (first_row + stop) % BLOCK != 0 and not strong and eta[stop] * alpha <= STRONG:
                 stop += 1
             end = begun + stop - i
-            _take(X[i:stop], basis, flat, block, begun)
+            _copy(X[i:stop], block[begun:])
             for k in range(end, BLOCK):
                 for j in range(D):
                     block[k, j] = 0.0
@@ -872,7 +802,7 @@ def dual_averaging(
         _copy(w_, w[:, low : low + T])
         _copy(U_, U[:, low : low + T])
         _copy(gain, gains[:, low : low + T])
-        _pack(s, scalars[: 2 + 3 * r, low : low + T])
+        _exchange(scalars[: 2 + 3 * r, low : low + T], s, True)
     return begun
 
 
@@ -881,19 +811,6 @@ def _add_block(block: Any, gain: Any, w: Any, U: Any) -> None:
     """Add the gains of the rows of a block to w and U."""
     _add_rows(block, gain, 0, w)
     _add_rows(block, gain, 1, U)
-
-
-@inlined
-def _take(rows: Any, basis: Any, flat: bool, block: Any, first: int) -> None:
-    """Copy rows into a block, or their projections onto the slabs if these are ``flat``."""
-    for i in range(len(rows)):
-        k = first + i
-        for j in range(rows.shape[1]):
-            block[k, j] = rows[i, j]
-        for f in range(len(basis) if flat else 0):
-            product = _dot(basis[f], rows[i])
-            for j in range(rows.shape[1]):
-                block[k, j] -= product * basis[f, j]
 
 
 @inlined
@@ -915,7 +832,7 @@ def _products_of_rows(block: Any, basis: Any, pairs: Any, basis_x: Any) -> None:
 def dual_averaging_sparse(
     batch: SparseBatch, objective: Objective, faces: Faces, first: int, last: int, state: Lazy
 ) -> None:
-    """Do the same for sparse rows; a row only touches the features in which it is not zero.
+    """Do the same for sparse rows, without slabs; a row only touches the features in which it is not zero.
 
     Rows are processed one by one, so none waits. Folding touches all features, so only columns whose a is nearly 0 are
     folded.
@@ -924,38 +841,32 @@ def dual_averaging_sparse(
     starts = batch.starts
     y = batch.y
     law = objective.law
-    basis = faces.basis
-    scalars = state.scalars
-    r = len(basis)
+    none = np.empty((0, 0))
     width = _tile(last - first, TILE)
     for low in range(first, last, width):
         T = min(width, last - low)
         w_ = state.w[:, low : low + T]
         U_ = state.U[:, low : low + T]
-        s = np.zeros((3 + 4 * r) * TILE)
+        s = np.zeros(3 * TILE)
         padded = -(-T // 8) * 8
         product = np.zeros((1, padded))
         gain = np.zeros((2, padded))
         move = np.empty(padded)
         words = _words(law, padded)
-        basis_x = np.empty((1, r))
-        _unpack(scalars[:, low : low + T], s)
+        s[T:TILE] = 1.0  # a of columns that are not there
+        _exchange(state.scalars[:2, low : low + T], s, False)
         for i in range(len(y)):
             where = batch.features[starts[i] : starts[i + 1]]
             x = batch.values[starts[i] : starts[i + 1]]
-            basis_x[:] = 0.0
-            for f in range(r):
-                for j in range(len(x)):
-                    basis_x[0, f] += basis[f, where[j]] * x[j]
             if i % DRAWN == 0:
                 draw_words(law, objective.seed, _numbers(batch.first_row + i), low, words)
             draw_moves(law, batch.eta[i], batch.stiff[i], words, i % DRAWN, low == 0, move)
             _scores_sparse(where, x, w_, product[0])
-            _enter(s, 0, basis_x, faces, objective.alpha, product, move)
-            _fold_where_small(basis, w_, U_, s, T)
-            _leave(s, 0, basis_x, y[i], objective.loss, move, gain)
+            _enter(s, 0, none, faces, objective.alpha, product, move)
+            _fold_where_small(none, w_, U_, s, T)
+            _leave(s, 0, none, y[i], objective.loss, move, gain)
             _add_sparse(where, x, gain[0], gain[1], w_, U_)
-        _pack(s, scalars[:, low : low + T])
+        _exchange(state.scalars[:2, low : low + T], s, True)
 
 
 # The other numbers of each column of a tile are in one flat array s, TILE numbers apart, so that the compiler sees that
@@ -977,28 +888,18 @@ def _views(s: Any, r: int) -> tuple[Any, Any, Any, Any, Any]:
 
 
 @compiled
-def _unpack(scalars: Any, s: Any) -> None:
-    """Copy scalars (2 + 3r, columns) to s; the remaining columns of s get a = 1."""
-    r = len(scalars) // 3
-    a, A, beta, t, C = _views(s, r)
-    a[:] = 1.0
-    a[: scalars.shape[1]] = scalars[0]
-    A[: scalars.shape[1]] = scalars[1]
-    _copy(scalars[2 : 2 + r], beta)
-    _copy(scalars[2 + r : 2 + 2 * r], t)
-    _copy(scalars[2 + 2 * r :], C)
-
-
-@compiled
-def _pack(s: Any, scalars: Any) -> None:
-    """Copy s back to scalars (2 + 3r, columns)."""
-    r = len(scalars) // 3
-    a, A, beta, t, C = _views(s, r)
-    scalars[0] = a[: scalars.shape[1]]
-    scalars[1] = A[: scalars.shape[1]]
-    _copy(beta, scalars[2 : 2 + r])
-    _copy(t, scalars[2 + r : 2 + 2 * r])
-    _copy(C, scalars[2 + 2 * r :])
+def _exchange(scalars: Any, s: Any, back: bool) -> None:
+    """Copy scalars (2 + 3r, columns) to their places in s, or back."""
+    n_rows, T = scalars.shape
+    r = n_rows // 3
+    for i in range(n_rows):
+        place = i if i < 2 else 3 + 4 * ((i - 2) % r) + (i - 2) // r
+        part = s[TILE * place : TILE * place + T]
+        for b in range(T):
+            if back:
+                scalars[i, b] = part[b]
+            else:
+                part[b] = scalars[i, b]
 
 
 @inlined
@@ -1439,13 +1340,9 @@ def _add_to_cells(
             for j in range(D):
                 block[k, j] = rows.X[four + k, j] if four + k < end else 0.0
         _products(block, near.theta, near.score)
-        for k in range(BLOCK):
+        for k in range(min(BLOCK, end - four)):  # gains of rows that are not there count nothing: these are zeros
             gain = near.gain[2 * k]
             i = four + k
-            if i >= end:
-                for b in range(T):
-                    gain[b] = 0.0
-                continue
             score = near.score[k]
             draw_moves(objective.law, rows.weight[i], 0.0, words, i - begin, low == 0, v)
             _derivatives(objective.loss, rows.y[i], score, slope)
@@ -1508,14 +1405,10 @@ def _surrogate(kind: int, constant: float, sign: float, score: Any, scale: Any, 
             q = q if q < one else one
             top = one - q
             bend[b] = top0 * s * scale[b] * top * top * (one - three * q)
-    elif kind == LINEAR:
-        for b in range(len(score)):
-            value[b] = s * score[b]
-            bend[b] = s
     else:
         nothing = number(0.0)
         for b in range(len(score)):
-            inside = s * score[b] > nothing
+            inside = kind == LINEAR or s * score[b] > nothing
             value[b] = s * score[b] if inside else nothing
             bend[b] = s if inside else nothing
 
@@ -1559,12 +1452,6 @@ def _add_up(comparing: Any, geometry: Any, whole: bool, held: Any, added: Any) -
 
 
 @compiled
-def n_sweeps(n_pairs: int) -> int:
-    """Sweeps over the pairs in one Newton step: fewer if there are many pairs; the next step continues."""
-    return 1 if n_pairs == 1 else max(3, min(SWEEPS, 60 // max(n_pairs, 1)))
-
-
-@compiled
 def sweep_pairs(
     pairs: Any, followed: Any, gram: Any, tolerance: float, give: float, n: int, rate: Any, new: Any, room: Any
 ) -> None:  # fmt: skip
@@ -1597,58 +1484,50 @@ def sweep_pairs(
                     rate[r, b] -= difference * room[b]
 
 
+@inlined
+def _add_product(sign: float, A: Any, X: Any, out: Any) -> None:
+    """Add A (n, m) times the first m rows of X (m, columns), with a sign, to out (n, columns)."""
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            by = sign * A[i, j]
+            for b in range(out.shape[1]):
+                out[i, b] += by * X[j, b]
+
+
 @compiled
 def _find_push(comparing: Any, geometry: Any, held: Any, added: Any) -> None:
     """Find the multipliers after a step, and add their difference to the gradient."""
-    D = geometry.inverse.shape[0]
     T = held.theta.shape[1]
     J = comparing.pairs.shape[1]
     F = comparing.n_rates
     rate, new = added.rate, added.new
     pull = added.pull  # of rates from here on; that of cells is no longer needed
-    for r in range(F):
-        for b in range(T):
-            rate[r, b] = held.value[r, b]
+    _copy(held.value, rate)
     for c in range(F, len(comparing.owner)):
         for b in range(T):
             below = held.value[c, b]
             rate[comparing.owner[c], b] *= 1.0 / below if below > 0.0 else 0.0
     _pull_rates(comparing.pairs, held.push, pull)
-    for r in range(F):  # as if there were no multipliers
-        for j in range(D):
-            for b in range(T):
-                rate[r, b] += geometry.lift[r, j] * added.gradient[j, b]
-        for s in range(F):
-            for b in range(T):
-                rate[r, b] += geometry.gram[r, s] * pull[s, b]
+    _add_product(1.0, geometry.lift, added.gradient, rate)
+    _add_product(1.0, geometry.gram, pull, rate)  # as if there were no multipliers
     if comparing.tolerance == 0.0:
-        for p in range(J):
-            for b in range(T):
-                new[p, b] = 0.0
-            for r in range(F):
-                for b in range(T):
-                    new[p, b] += geometry.solved[p, r] * rate[r, b]
+        _clear(new)
+        _add_product(1.0, geometry.solved, rate, new)
     else:
         for p in range(J):
             for b in range(T):
                 new[p, b] = held.push[p, b] if comparing.followed[p] else 0.0
         _pull_rates(comparing.pairs, new, pull)
-        for r in range(F):
-            for s in range(F):
-                for b in range(T):
-                    rate[r, b] -= geometry.gram[r, s] * pull[s, b]
+        _add_product(-1.0, geometry.gram, pull, rate)
         sweep_pairs(
-            comparing.pairs, comparing.followed, geometry.gram, comparing.tolerance, comparing.give, n_sweeps(J), rate,
-            new, added.row[4],
+            comparing.pairs, comparing.followed, geometry.gram, comparing.tolerance, comparing.give, comparing.sweeps,
+            rate, new, added.row[4],
         )  # fmt: skip
     for p in range(J):
         for b in range(T):
             new[p, b] -= held.push[p, b]
     _pull_rates(comparing.pairs, new, pull)
-    for r in range(F):
-        for j in range(D):
-            for b in range(T):
-                added.gradient[j, b] -= geometry.along[r, j] * pull[r, b]
+    _add_product(-1.0, geometry.along.T, pull, added.gradient)
 
 
 @compiled
@@ -1677,8 +1556,7 @@ def _take_step(comparing: Any, geometry: Any, takes: float, held: Any, added: An
             for b in range(T):
                 added.step[i + k, b] = added.product[k, b]
     length, share = added.row[5], added.row[6]
-    for b in range(T):
-        length[b] = 0.0
+    length[:] = 0.0
     for j in range(D):
         for b in range(T):
             length[b] += added.step[j, b] * added.step[j, b]
@@ -1693,158 +1571,7 @@ def _take_step(comparing: Any, geometry: Any, takes: float, held: Any, added: An
     for p in range(comparing.pairs.shape[1]):
         for b in range(T):
             held.push[p, b] += share[b] * added.new[p, b]
-    for c in range(len(comparing.owner)):
-        for j in range(D):
-            for b in range(T):
-                held.value[c, b] += geometry.steep[c, j] * added.step[j, b]
-
-
-@compiled
-def survey(
-    rows: Any, entries: Any, loss: int, comparing: Any, at: Any, pull: Any, mean: Any, tangent: Any, marked: Any,
-    sums: Any,
-) -> None:  # fmt: skip
-    """Add what rows show of the Hessian, of the slopes of cells and of their noise, at the coefficients ``at``.
-
-    ``StochasticNewton`` says what the sums are. Sums of squares take rows that are marked once. Of the others they take
-    one row of every four, at places that follow no period, and count it four times.
-    """
-    n, D = rows.X.shape
-    C = len(comparing.owner)
-    loss_bend, bend, drift, slopes, steep, size, seen, scatter = sums
-    square = _dot(at, at)
-    scale = 1.0 / (comparing.width * np.sqrt(square)) if square > 0.0 else 0.0
-    inverse = 1.0 / square if square > 0.0 and comparing.kind == DECISIONS else 0.0
-    one = np.empty(1)
-    by = np.full(1, scale)
-    value = np.empty(1)
-    slope = np.empty(1)
-    times = np.zeros(n)
-    for i in range(n):
-        k = rows.first_row + i
-        sampled = k % BLOCK == (k // BLOCK * 2654435769 % 4294967296) >> 30
-        times[i] = 1.0 if marked[i] else BLOCK if sampled else 0.0
-    n_taken = np.count_nonzero(times)
-    taken = np.empty((n_taken, D))
-    turned = np.empty((n_taken, D))
-    influence = np.zeros((n_taken, D + C + 1))
-    factor = np.empty((3, n_taken))  # of the squares of the three
-    place = 0
-    z = np.empty(D)
-    for i in range(n):
-        x = rows.X[i]
-        weight = rows.weight[i]
-        one[0] = _dot(x, at)
-        m = one[0]
-        for j in range(D):
-            z[j] = x[j] - m * inverse * at[j]
-        curl = 0.0  # of the constraint, along z
-        along = 0.0  # slope of the constraint
-        for e in range(entries.cell.shape[1]):
-            c = entries.cell[i, e]
-            if c >= 0:
-                sign = entries.sign[i, e]
-                _surrogate(comparing.kind, entries.constant[i, e], sign, one, by, value, slope)
-                along += pull[c] * slope[0]
-                curl += pull[c] * _curl(comparing.kind, sign, m * scale, scale)
-                narrow = _steep(comparing.kind, sign, m * scale, scale, slope[0])
-                for j in range(D):
-                    slopes[c, j] += weight * slope[0] * z[j]
-                    steep[c, j] += weight * narrow * z[j]
-                    size[c, 1 + j] += weight * (slope[0] * slope[0]) * (z[j] * z[j])
-                size[c, 0] += weight
-                seen[c] += 1.0
-                if times[i] > 0.0:
-                    influence[place, D + c] += weight * (value[0] - mean[c])
-                    for j in range(D):
-                        influence[place, j] -= weight * pull[c] * tangent[c, j]
-        if times[i] == 0.0:
-            continue
-        _derivatives(loss, rows.y[i], one, slope)
-        for j in range(D):
-            taken[place, j] = x[j]
-            turned[place, j] = z[j]
-            influence[place, j] += weight * (slope[0] * x[j] + along * z[j])
-            drift[j] += times[i] * weight * along * x[j]
-        influence[place, D + C] = 1.0
-        factor[0, place] = times[i] * weight * _curvature(loss, m)
-        factor[1, place] = times[i] * weight * curl
-        factor[2, place] = times[i]
-        place += 1
-    _add_outer(taken, factor[0], loss_bend)
-    _add_outer(turned, factor[1], bend)
-    _add_outer(influence, factor[2], scatter)
-
-
-@compiled
-def _add_outer(X: Any, factor: Any, out: Any) -> None:
-    """Add factor x xᵀ of each row x, in order, to a matrix, on and above its diagonal.
-
-    Columns are computed in groups, each down to the diagonal; rows are processed by fours; zeros pad the last four.
-    """
-    n, E = X.shape
-    n_parts = -(-E // SQUARE)
-    width = -(-E // (8 * n_parts)) * 8
-    gain = _room(X, 2 * BLOCK, width)
-    for low in range(0, E, width):
-        high = min(E, low + width)
-        tall = high + high % 2
-        sums = _room(X, tall, width)
-        block = _room(X, BLOCK, tall)
-        for i in range(high):
-            for j in range(max(i, low), high):
-                sums[i, j - low] = out[i, j]
-        for four in range(0, n, BLOCK):
-            for k in range(BLOCK):
-                some = four + k < n
-                for j in range(high):
-                    block[k, j] = X[four + k, j] if some else 0.0
-                for j in range(low, high):
-                    gain[2 * k, j - low] = factor[four + k] * X[four + k, j] if some else 0.0
-            _add_rows(block, gain, 0, sums)
-        for i in range(high):
-            for j in range(max(i, low), high):
-                out[i, j] = sums[i, j - low]
-
-
-@compiled
-def find_leverage(
-    rows: Any, loss: int, at: Any, inverse: Any, limit: float, stride: int, found: Any
-) -> int:  # fmt: skip
-    """Find the first block with rows whose leverage ωℓ''xᵀH⁻¹x is above a limit: return its first row, and mark them.
-
-    The coefficients are ``at``. If there is no such block, return the number of rows. The leverage is first computed
-    with the diagonal of H⁻¹ alone, which takes far less work and nearly always shows that it is small.
-    """
-    n, D = rows.X.shape
-    diagonal = np.empty(D)
-    for j in range(D):
-        diagonal[j] = inverse[j, j]
-    for begin in range(0, n, stride):
-        some = False
-        for i in range(begin, min(n, begin + stride)):
-            x = rows.X[i]
-            factor = rows.weight[i] * _curvature(loss, _dot(x, at))
-            size = 0.0
-            for j in range(D):
-                size += diagonal[j] * (x[j] * x[j])
-            found[i] = False
-            if DIAGONAL * factor * size > limit:
-                size = 0.0
-                for j in range(D):
-                    size += x[j] * _dot(inverse[j], x)
-                found[i] = factor * size > limit
-                some = some or found[i]
-        if some:
-            return begin
-    return int(n)
-
-
-@inlined
-def _curvature(loss: int, score: float) -> float:
-    """Second derivative of the loss in the score."""
-    p = 1.0 / (1.0 + exponential(-score))
-    return 2.0 if loss == SQUARED_ERROR else p * (1.0 - p)
+    _add_product(1.0, geometry.steep, added.step, held.value)
 
 
 @inlined
@@ -1857,17 +1584,6 @@ def _steep(kind: int, sign: float, u: float, scale: float, slope: float) -> floa
     return 1.640625 * sign * (scale / NARROW) * top * top * (1.0 - 3.0 * q) if q < 1.0 else 0.0
 
 
-@inlined
-def _curl(kind: int, sign: float, u: float, scale: float) -> float:
-    """Second derivative, in the score, of what a row adds to a cell; see ``criteria.surrogate``."""
-    if kind == LINEAR or abs(u) >= 1.0:
-        return 0.0
-    top = 1.0 - u * u
-    if kind == HINGE:
-        return 0.9375 * sign * sign * scale * top * top
-    return -3.28125 * sign * scale * scale * u * top * (5.0 - 9.0 * u * u)
-
-
 # -- Primal-dual ------------------------------------------------------------------------------------------------------
 
 # Rows of the scalars of each column: a, A, the weight n, the mean squares s² and s̄² of the scores under iterate and
@@ -1877,7 +1593,7 @@ _WEIGHT, _SQUARE, _MEAN_SQUARE, _DRIFT, _SCALE, _MEAN_SCALE, _TURN = range(2, 9)
 
 @compiled
 def primal_dual_sparse(
-    batch: SparseBatch, counting: Counting, entries: Entries, objective: Objective, comparing: Comparing,
+    batch: SparseBatch, counting: Counting, entries: Any, objective: Objective, comparing: Comparing,
     reduced: Reduced, first: int, last: int, pair: tuple[Any, Any], state: Divided,
 ) -> None:  # fmt: skip
     """Train the columns first, …, last - 1 on sparse rows; ``PrimalDual`` has the specification. The pair is w and U.
@@ -1981,8 +1697,7 @@ def _compare(i: int, length: float, recent: float, entries: Any, comparing: Any,
     s = held.scalars
     T = len(score)
     decides = comparing.kind == DECISIONS
-    for b in range(T):
-        push[b] = 0.0
+    push[:] = 0.0
     for e in range(entries.cell.shape[1]):
         c = entries.cell[i, e]
         if c < 0:
@@ -2072,13 +1787,10 @@ def _step_along(comparing: Any, reduced: Any, held: Any, added: Any) -> None:
     _clear(held.along[3 * r :])
     _find_push(comparing, geometry, Columns(added.gradient, held.push, held.value, held.counts, held.counts), added)
     share = added.row[5]
-    for b in range(T):
-        share[b] = 0.0
+    share[:] = 0.0
     _clear(added.step)
+    _add_product(1.0, geometry.inverse, added.gradient, added.step)
     for f in range(r):
-        for g in range(r):
-            for b in range(T):
-                added.step[f, b] += geometry.inverse[f, g] * added.gradient[g, b]
         for b in range(T):
             share[b] += added.step[f, b] * added.gradient[f, b]
     for b in range(T):
@@ -2091,10 +1803,7 @@ def _step_along(comparing: Any, reduced: Any, held: Any, added: Any) -> None:
     for p in range(len(held.push)):
         for b in range(T):
             held.push[p, b] = _clip(held.push[p, b] + share[b] * added.new[p, b], reduced.most)
-    for c in range(len(held.value)):
-        for f in range(r):
-            for b in range(T):
-                held.value[c, b] += geometry.steep[c, f] * added.step[f, b]
+    _add_product(1.0, geometry.steep, added.step, held.value)
 
 
 @compiled
@@ -2113,84 +1822,51 @@ def _refresh(comparing: Any, held: Any) -> None:
         s[_TURN, b] = s[_DRIFT, b] / square if square > 0.0 else 0.0
 
 
-@compiled
-def survey_sparse(
-    batch: SparseBatch, counting: Counting, entries: Entries, loss: int, comparing: Comparing, scale: float, sums: Any
-) -> None:
-    """Add what sparse rows show of the slopes of cells and of the curvature of the loss; see ``PrimalDualState``."""
-    slopes, lever, size, seen, total = sums
-    one = np.empty(1)
-    by = np.full(1, scale)
-    value = np.empty(1)
-    slope = np.empty(1)
-    for i in range(len(batch.y)):
-        m = counting.scores[i]
-        weight = counting.steady[i]
-        where = batch.features[batch.starts[i] : batch.starts[i + 1]]
-        x = batch.values[batch.starts[i] : batch.starts[i + 1]]
-        curvature = weight * _curvature(loss, m)
-        for j in range(len(x)):
-            lever[0, where[j]] += weight * m * x[j]
-            lever[1, where[j]] += curvature * x[j] * x[j]
-        total[0, 0] += weight
-        total[1, 0] += weight * m * m
-        one[0] = m
-        for e in range(entries.cell.shape[1]):
-            c = entries.cell[i, e]
-            if c >= 0 and weight > 0.0:
-                _surrogate(comparing.kind, entries.constant[i, e], entries.sign[i, e], one, by, value, slope)
-                spreads = comparing.kind == DECISIONS and size[c, 0] > 0.0 and total[1, 0] > 0.0
-                turn = size[c, 1] / size[c, 0] * m * total[0, 0] / total[1, 0] if spreads else 0.0
-                square = weight * weight * (slope[0] * slope[0] + turn * turn)
-                for j in range(len(x)):
-                    slopes[c, where[j]] += weight * slope[0] * x[j]
-                    size[c, 2 + where[j]] += square * x[j] * x[j]
-                size[c, 0] += weight
-                size[c, 1] += weight * slope[0] * m
-                seen[c, 0] += 1.0
-
-
-# -- Trace ------------------------------------------------------------------------------------------------------------
+# -- Sums -------------------------------------------------------------------------------------------------------------
 
 
 @compiled
-def add_squares(X: Any, at: Any, scale: Any, tail: Any, out: Any) -> None:
-    """Add z zᵀ to out, on and above its diagonal, for z = (scale x, tail) and each of the rows ``at``, in order.
+def add_by_cell(cell: Any, factor: Any, rows: Any, out: Any) -> None:
+    """Add the rows (n, K), in order, to those of their cells in out (cells, K).
+
+    Row i counts factor[i, e] times in cell[i, e], for each of its entries e; a cell of -1 is none.
+    """
+    for i in range(len(cell)):
+        for e in range(cell.shape[1]):
+            c = cell[i, e]
+            for j in range(rows.shape[1] if c >= 0 else 0):
+                out[c, j] += factor[i, e] * rows[i, j]
+
+
+@compiled
+def add_outer(X: Any, factor: Any, out: Any) -> None:
+    """Add factor x xᵀ of each row x, in order, to a matrix, on and above its diagonal.
 
     Columns are computed in groups, each down to the diagonal; rows are processed by fours; zeros pad the last four.
     """
-    n = len(at)
-    D = X.shape[1]
-    E = D + tail.shape[1]
+    n, E = X.shape
     n_parts = -(-E // SQUARE)
-    tall = -(-E // 2) * 2
     width = -(-E // (8 * n_parts)) * 8
-    sums = _room(out, n_parts * tall, width).reshape(n_parts, tall, width)
-    gain = _room(out, n_parts * 2 * BLOCK, width).reshape(n_parts, 2 * BLOCK, width)
-    block = np.zeros((BLOCK, n_parts * width))
-    for i in range(E):
-        for j in range(i, E):
-            sums[j // width, i, j % width] = out[i, j]
-    for low in range(0, n, BLOCK):
-        for k in range(BLOCK):
-            if low + k < n:
-                x = X[at[low + k]]
-                by = scale[low + k]
-                for j in range(D):
-                    block[k, j] = by * x[j]
-                for j in range(D, E):
-                    block[k, j] = tail[low + k, j - D]
-            else:
-                for j in range(E):
-                    block[k, j] = 0.0
-            for part in range(n_parts):
-                for j in range(width):
-                    gain[part, 2 * k, j] = block[k, part * width + j]
-        for part in range(n_parts):
-            _add_rows(block, gain[part], 0, sums[part, : min((part + 1) * width, tall)])
-    for i in range(E):
-        for j in range(i, E):
-            out[i, j] = sums[j // width, i, j % width]
+    gain = _room(X, 2 * BLOCK, width)
+    for low in range(0, E, width):
+        high = min(E, low + width)
+        tall = high + high % 2
+        sums = _room(X, tall, width)
+        block = _room(X, BLOCK, tall)
+        for i in range(high):
+            for j in range(max(i, low), high):
+                sums[i, j - low] = out[i, j]
+        for four in range(0, n, BLOCK):
+            for k in range(BLOCK):
+                some = four + k < n
+                for j in range(high):
+                    block[k, j] = X[four + k, j] if some else 0.0
+                for j in range(low, high):
+                    gain[2 * k, j - low] = factor[four + k] * X[four + k, j] if some else 0.0
+            _add_rows(block, gain, 0, sums)
+        for i in range(high):
+            for j in range(max(i, low), high):
+                out[i, j] = sums[i, j - low]
 
 
 # -- Counts -----------------------------------------------------------------------------------------------------------
@@ -2224,7 +1900,7 @@ def count_positive(X: Any, models: Any, cell: Any, weight: Any, first: int, last
     member = np.empty((COUNTED // 64, len(rows)), dtype=np.uint64)
     for low in range(0, n, COUNTED):
         size = min(COUNTED, n - low)
-        _transpose(X[low : low + size], turned)
+        _copy(X[low : low + size].T, turned)
         for b in range(0, width, BLOCK):
             _products(models[first + b : first + b + BLOCK], turned, score)
             for k in range(BLOCK):

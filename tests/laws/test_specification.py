@@ -79,11 +79,9 @@ def test_a_reference_step_continues_a_step(problem, criterion, loss, sparse, ass
     assert_close(p.learner.mean(state), p.mean(), ROUNDING)
 
 
-@pytest.mark.parametrize("name", ["demographic_parity", None])
-def test_sparse_rows_give_the_same_as_dense_rows(problem, name, loss, sizes, assert_close):
-    sparse = problem(
-        CRITERIA.get(name), loss, "two_point", seed=7, D=8, n_rows=300, start=True, sparse=True, sizes=sizes
-    )
+@pytest.mark.parametrize("robust", [False, True], ids=["explicit", "robust"])
+def test_sparse_rows_give_the_same_as_dense_rows(problem, loss, robust, assert_close):
+    sparse = problem(None, loss, "two_point", seed=7, D=8, n_rows=300, start=True, sparse=True, robust=robust)
     learner = learner_for(sparse.learner.settings, sparse.learner.form, False)
     assert_close(sparse.mean(), replace(sparse, learner=learner, X=sparse.dense).mean(), ROUNDING)
 

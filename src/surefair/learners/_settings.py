@@ -54,12 +54,11 @@ class Settings:
 
     def stiffness(self, X: Any) -> FloatArray:
         """How much each row shortens its step: h‖x‖² + κ, or 0 with explicit steps; shape (n,)."""
-        out = np.zeros(X.shape[0])
-        if self.robust and is_sparse(X):
-            kernels.stiffness_sparse(X.indptr, X.indices, X.data, self.loss.code, self.alpha, self.start, out)
-        elif self.robust:
-            kernels.stiffness(np.ascontiguousarray(X), self.loss.code, self.alpha, self.start, out)
-        return out
+        if not self.robust:
+            return np.zeros(X.shape[0])
+        squares = X.power(2) if is_sparse(X) else X**2
+        lengths = row_products(squares, np.ones(X.shape[1]))
+        return np.asarray(self.loss.majorant(row_products(X, self.start)) * lengths + self.alpha)
 
     def damped(self, step: FloatArray, x: FloatArray) -> FloatArray:
         """Steps ηV, shortened by the stiffness of the row x."""
@@ -83,6 +82,19 @@ class Settings:
         """Return loss, ridge and multipliers as kernels take them."""
         law = LAWS[self.multipliers.law]
         return kernels.Objective(self.loss.code, self.alpha, law, np.uint64(self.multipliers.seed))
+
+
+def row_products(X: Any, v: FloatArray) -> FloatArray:
+    """Products xᵀv of rows, dense or sparse, with a vector; BLAS would round differently for different numbers of rows.
+
+    >>> row_products(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, -1.0]))
+    array([-1., -1.])
+    """
+    if is_sparse(X):
+        return np.asarray(X @ v)  # row by row
+    out = np.empty((len(X), 1))
+    kernels.change_coordinates(np.ascontiguousarray(X), np.ascontiguousarray(v)[:, None], out)
+    return out[:, 0]
 
 
 def own(arrays: tuple[FloatArray, ...], reuse: bool) -> tuple[FloatArray, ...]:

@@ -31,7 +31,7 @@ from surefair import kernels
 from surefair.criteria import Slabs
 from surefair.kernels import Faces
 from surefair.learners import trace as traces
-from surefair.learners._settings import Settings, own
+from surefair.learners._settings import Settings, own, row_products
 from surefair.rows import FloatArray, IntArray, is_sparse
 from surefair.threads import on_threads
 
@@ -88,7 +88,7 @@ def find_faces(vectors: FloatArray, tolerance: float) -> Faces:
 
 @dataclass(frozen=True, eq=False)
 class DualAveraging:
-    """The learner under slabs; also the learner without a constraint.
+    """The learner under slabs, for dense rows; also the learner without a constraint, for dense and sparse rows.
 
     Examples
     --------
@@ -149,12 +149,15 @@ class DualAveraging:
         span = columns or (0, w.shape[1])
         before = state.waiting[:, 0]
         if is_sparse(X):
+            if self.faces.basis.any():
+                raise ValueError("A constraint with slabs needs dense rows; received a sparse matrix. Use X.toarray().")
             lazy = kernels.Lazy(w, U, scalars, before, state.gains)
             on_threads(kernels.dual_averaging_sparse, args, (lazy,), n_threads, span)
             return DualState(k, w, U, scalars, state.waiting, state.gains, traces.nothing())
         gains = np.zeros((2 * kernels.BLOCK, w.shape[1]))
         gains[: len(state.gains)] = state.gains
-        lazy = kernels.Lazy(w, U, scalars, before, gains)
+        lazy = kernels.Lazy(w, U, scalars, self._inside(before), gains)
+        args = (batch._replace(X=self._inside(batch.X)), *args[1:])
         room = traces.room(trace, state.k, len(y), X.shape[1], columns)
         record = kernels.Record(s.start, *room)
         p = on_threads(kernels.dual_averaging, (*args, record), (lazy,), n_threads, span)
@@ -236,12 +239,18 @@ class DualAveraging:
         """Return w and U with the gains of the waiting rows added."""
         w = state.w
         U = state.U
-        Q = self.faces.basis
         for x, gain, weighted in zip(state.waiting, state.gains[::2], state.gains[1::2], strict=True):
-            inside = x - x @ Q.T @ Q if self.flat else x
-            w = w + inside.T * gain
-            U = U + inside.T * weighted
+            inside = self._inside(x).T
+            w = w + inside * gain
+            U = U + inside * weighted
         return w, U
+
+    def _inside(self, X: FloatArray) -> FloatArray:
+        """Rows (n, D), or their projections onto the slabs if these are flat: the rest of a row has no effect."""
+        inside = X
+        for q in self.faces.basis if self.flat else ():
+            inside = inside - row_products(X, q)[:, None] * q
+        return inside
 
     def _added(self, to: FloatArray, numbers: FloatArray) -> FloatArray:
         """Add Qᵀ times numbers (r, R), in place; BLAS would round differently for different R."""

@@ -18,6 +18,16 @@ FLOOR = 0.1  # least curvature of the Lagrangian, relative to that of the loss
 MOST_APART = 3.0  # ratio of a derivative to its slope, at most, at which it is believed
 SWEEPS = 2000  # over the pairs of groups, at most
 SOME = 20  # sweeps between two looks at what they still change
+FEW_SWEEPS = 10  # in one step of a learner, at most
+
+
+def n_sweeps(n_pairs: int) -> int:
+    """Sweeps over the pairs in one step of a learner: fewer if there are many pairs; the next step continues.
+
+    >>> [n_sweeps(n) for n in (1, 3, 10, 45)]
+    [1, 10, 6, 3]
+    """
+    return 1 if n_pairs == 1 else max(3, min(FEW_SWEEPS, 60 // max(n_pairs, 1)))
 
 
 def floored_inverse(plain: FloatArray, more: FloatArray) -> FloatArray:

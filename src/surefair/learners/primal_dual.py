@@ -62,9 +62,10 @@ from scipy.sparse import csr_matrix
 from surefair import kernels
 from surefair.criteria import FEW, Comparisons, Entries, surrogate
 from surefair.learners._settings import Settings, own
-from surefair.learners.geometry import combinations, of_pairs, solved
+from surefair.learners.geometry import combinations, n_sweeps, of_pairs, solved
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.stochastic_newton import Learnt, recoded, spread_out
+from surefair.learners.survey import survey_sparse
 from surefair.rows import FloatArray, IntArray, sum_in_order
 from surefair.threads import on_threads
 
@@ -329,7 +330,7 @@ class PrimalDual:
         # No constraint costs much more than a model that predicts the same for all rows.
         most = DEAR * float(self.settings.loss.value(0.0, 1.0)) / self._unit(state)
         args = (
-            batch, counting, kernels.Entries(*entries), self.settings.objective(), self._comparing(state),
+            batch, counting, entries, self.settings.objective(), self._comparing(state),
             kernels.Reduced(np.ascontiguousarray(state.basis[:, 0]), self.geometry(state), most),
         )  # fmt: skip
         moving = (state.w, state.U), kernels.Divided(*state[3:9])
@@ -345,9 +346,9 @@ class PrimalDual:
     ) -> None:
         """Add rows to these sums, in place, at the scores of the fit."""
         sums = (getattr(state, name) for name in SURVEYED)
-        kernels.survey_sparse(
-            batch, counting, kernels.Entries(*entries), self.settings.loss.code, self._comparing(state),
-            float(state.anchor[-1, 0]), tuple(array[:, 0] if array.ndim == 3 else array for array in sums),
+        survey_sparse(
+            batch, counting, entries, self.settings.loss, self.form.comparisons.kind, float(state.anchor[-1, 0]),
+            tuple(array[:, 0] if array.ndim == 3 else array for array in sums),
         )  # fmt: skip
 
     def _measured(self, state: PrimalDualState, used: IntArray) -> PrimalDualState:
@@ -489,7 +490,7 @@ class PrimalDual:
         new = push * on[:, None]
         if s.tolerance == 0.0:
             new = geometry.solved @ rates
-        for _ in range(kernels.n_sweeps(len(new)) if s.tolerance > 0.0 else 0):
+        for _ in range(n_sweeps(len(new)) if s.tolerance > 0.0 else 0):
             for p in np.flatnonzero(on):
                 left = gap[p] - gram[p] @ new + gram[p, p] * new[p]
                 over = np.maximum(np.abs(left) - s.tolerance, 0.0)
@@ -543,7 +544,7 @@ class PrimalDual:
         c = self.form.comparisons
         return kernels.Comparing(
             c.kind, self.form.width, c.owner, c.n_rates, np.ascontiguousarray(c.pairs.T), state.followed[:, 0] > 0.0,
-            self.settings.tolerance, self.give,
+            self.settings.tolerance, self.give, n_sweeps(len(c.pairs)),
         )  # fmt: skip
 
     def _counting(self, k: int, weight: FloatArray, n_before: int) -> kernels.Counting:

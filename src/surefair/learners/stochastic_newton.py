@@ -40,8 +40,9 @@ from surefair import kernels
 from surefair.criteria import Comparisons, Entries, surrogate
 from surefair.learners._settings import Settings
 from surefair.learners.acceleration import fixed_points
-from surefair.learners.geometry import combinations, floored_inverse, lifted, n_clear, noise_scale, solved
+from surefair.learners.geometry import combinations, floored_inverse, lifted, n_clear, n_sweeps, noise_scale, solved
 from surefair.learners.multipliers import Multipliers, row_numbers
+from surefair.learners.survey import Point, find_leverage, survey
 from surefair.learners.trace import symmetric
 from surefair.rows import FloatArray, IntArray
 from surefair.threads import on_threads
@@ -51,6 +52,7 @@ WHOLE, MEASURE = 0, -1  # strides of the kernel: all rows are one block; they ar
 SETTLED = 1e-3  # change of the scores, relative to √(D / n), at which a column has settled on n warm-up rows
 SURVEYED = ("loss_bend", "bend", "drift", "slopes", "steep", "size", "seen", "scatter")
 GROWTH = 16  # the Hessian is renewed when the number of rows has grown by one part in so many
+AHEAD = 32  # blocks of which rows of great leverage are looked for together
 PACKED = 4  # numbers of a waiting row between its features and its groups: label, weight, and two halves of its key
 HALF = 2**32
 WIDE = 64  # features from which on blocks have more rows
@@ -355,15 +357,19 @@ class StochasticNewton:
         step would go much too far if the Hessian did not know the row.
         """
         marked = np.zeros(block.n, dtype=bool)
-        theta = np.ascontiguousarray(self._moving_of(state.anchor).theta[:, 0])
+        theta = self._moving_of(state.anchor).theta[:, 0]
         inverse = np.ascontiguousarray(state.inverse[:, 0])
-        limit = float(state.limit[0, 0])
-        n = kernels.find_leverage(block.rows, self.settings.loss.code, theta, inverse, limit, self.stride, marked)
-        return n, marked
+        for low in range(0, block.n, AHEAD * self.stride):
+            rows = block.part(low, low + AHEAD * self.stride).rows
+            found = find_leverage(rows, self.settings.loss, theta, inverse, float(state.limit[0, 0]))
+            if found.any():
+                marked[low : low + len(found)] = found
+                return int(np.argmax(marked)) // self.stride * self.stride, marked
+        return block.n, marked
 
     def _informed(self, state: NewtonState, block: Block, marked: NDArray[np.bool_]) -> NewtonState:
         """State before a block whose rows it knows already."""
-        state = self._survey(self._anchored(state), block, marked[: block.n])
+        state = self._survey(self._anchored(state), block, marked)
         return self._refreshed(state, block.rows.first_row)
 
     def _run(self, state: NewtonState, block: Block, n_threads: int, columns: tuple[int, int] | None) -> NewtonState:
@@ -395,32 +401,29 @@ class StochasticNewton:
     def _survey(self, state: NewtonState, block: Block, marked: NDArray[np.bool_]) -> NewtonState:
         """Add rows to the sums that all columns share, at the coefficients of the anchor.
 
-        Sums of squares take the rows that are marked, and a sample of the others.
+        Sums of squares take the first rows of ``marked`` that are true, and a sample of the others.
         """
         at = self._moving_of(state.anchor)
-        pull = self._pull(state, at)[:, 0]
+        theta, value = at.theta[:, 0], at.value[:, 0]
+        scale = float(self._scale(at.theta)[0])
+        point = Point(theta, self.form.comparisons.kind, scale, self._pull(state, at)[:, 0], value, state.tangent[:, 0])
         sums = {name: getattr(state, name).copy() for name in SURVEYED}
         rows, entries = block
         # A row without weight is not seen, so that a group of such rows is not constrained.
         entries = entries._replace(cell=np.where(rows.weight[:, None] > 0.0, entries.cell, -1))
-        kernels.survey(
-            rows, kernels.Entries(*entries), self.settings.loss.code, self._comparing(state),
-            np.ascontiguousarray(at.theta[:, 0]), pull, np.ascontiguousarray(at.value[:, 0]),
-            np.ascontiguousarray(state.tangent[:, 0]), marked, tuple(sums[name][:, 0] for name in SURVEYED),
-        )  # fmt: skip
+        arrays = tuple(sums[name][:, 0] for name in SURVEYED)
+        survey(rows, entries, self.settings.loss, point, marked[: block.n], arrays)
         return state._replace(**sums)
 
     def _walked(self, state: NewtonState, path: FloatArray, k: int, n: int) -> NewtonState:
         """Add the fit after each block to the path."""
-        D = path.shape[1]
         origin = self._moving_of(state.origin)
         n_first = len(self.form.first.y)
         rows = np.minimum(k + self.stride * (1 + np.arange(len(path))), k + n)
         walked = rows[:, None] * path - n_first * origin.theta[:, 0]
-        tail = np.stack([rows - n_first, np.ones(len(rows))], axis=1)
+        ones = np.ones(len(rows))
         new = state.path.copy()
-        kernels.add_squares(walked, np.arange(len(rows)), np.ones(len(rows)), tail.astype(np.float64), new[:, 0])
-        assert new.shape[0] == D + 2
+        kernels.add_outer(np.column_stack([walked, rows - n_first, ones]), ones, new[:, 0])
         return state._replace(path=new)
 
     def _merged_path(self, one: NewtonState, two: NewtonState) -> FloatArray:
@@ -532,7 +535,7 @@ class StochasticNewton:
         new = push * on
         if s.tolerance == 0.0:
             new = geometry.solved @ rates
-        for _ in range(kernels.n_sweeps(len(new)) if s.tolerance > 0.0 else 0):
+        for _ in range(n_sweeps(len(new)) if s.tolerance > 0.0 else 0):
             for p in np.flatnonzero(on[:, 0]):
                 left = gap[p] - gram[p] @ new + gram[p, p] * new[p]
                 over = np.maximum(np.abs(left) - s.tolerance, 0.0)
@@ -630,7 +633,7 @@ class StochasticNewton:
         c = self.form.comparisons
         return kernels.Comparing(
             c.kind, self.form.width, c.owner, c.n_rates, np.ascontiguousarray(c.pairs.T), state.followed[:, 0] > 0.0,
-            s.tolerance, self.give,
+            s.tolerance, self.give, n_sweeps(len(c.pairs)),
         )  # fmt: skip
 
     @property
@@ -660,7 +663,7 @@ class StochasticNewton:
         objective = self.settings.objective()
         comparing, geometry = self._comparing(state), self.geometry(state)
         rows = block.rows._replace(X=np.ascontiguousarray(block.rows.X, dtype=self.form.dtype))
-        return rows, kernels.Entries(*block.entries), objective, comparing, geometry
+        return rows, block.entries, objective, comparing, geometry
 
     def _moving(self, state: NewtonState, copy: bool = False) -> kernels.Columns:
         """Arrays that rows move."""

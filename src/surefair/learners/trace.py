@@ -86,14 +86,13 @@ def add(
     weight = np.broadcast_to(weight, len(y))[at]
     y = y[at]
     with np.errstate(over="ignore", invalid="ignore"):  # a fit may diverge; a diagnostic reports that
-        bend = np.sqrt(weight * loss.curvature(scores, y))
-        slope = weight * loss.derivative(scores, y)
-    kernels.add_squares(X, at, bend, np.empty((len(at), 0)), trace[HESSIAN, 0])
-    kernels.add_squares(X, at, slope, np.ones((len(at), 1)), trace[GRADIENTS, 0])
-    numbers = np.arange(len(sums))
-    tail = np.ones((len(sums), 2))
-    tail[:, 0] = kernels.STRIDE * (k // kernels.STRIDE + 1 + numbers)
-    kernels.add_squares(sums, numbers, np.ones(len(sums)), tail, trace[PATH, 0])
+        bend = weight * loss.curvature(scores, y)
+        gradients = (weight * loss.derivative(scores, y))[:, None] * X[at]
+    kernels.add_outer(X[at], bend, trace[HESSIAN, 0])
+    kernels.add_outer(np.column_stack([gradients, np.ones(len(at))]), np.ones(len(at)), trace[GRADIENTS, 0])
+    ones = np.ones(len(sums))
+    number = kernels.STRIDE * (k // kernels.STRIDE + np.cumsum(ones))
+    kernels.add_outer(np.column_stack([sums, number, ones]), ones, trace[PATH, 0])
 
 
 def reference_add(

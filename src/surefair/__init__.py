@@ -18,11 +18,13 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair import plotting as plotting
     from surefair.audit.api import audit, resume
     from surefair.audit.result import Audit
+    from surefair.bootstrap import BootstrapClassifier
     from surefair.calibration import Calibration, calibrate
     from surefair.classifier import FairClassifier, load, save
     from surefair.criteria import CRITERIA, Criterion
     from surefair.inference import scoring as scoring
     from surefair.inference import theory as theory
+    from surefair.inference.arbitrariness import Arbitrariness
     from surefair.inference.comparison import Comparison, compare
     from surefair.inference.decisions import fairness_interval, joint_intervals
     from surefair.inference.interval import Interval
@@ -39,7 +41,9 @@ __version__ = "0.1.0.dev0"
 # Where each public name is. A module is imported when one of its names is first used: scikit-learn, SciPy, pandas and
 # numba together take more than a second, and `surefair --help` needs none of them.
 _HOME = {
+    "Arbitrariness": "surefair.inference.arbitrariness",
     "Audit": "surefair.audit.result",
+    "BootstrapClassifier": "surefair.bootstrap",
     "CRITERIA": "surefair.criteria",
     "Calibration": "surefair.calibration",
     "Comparison": "surefair.inference.comparison",
@@ -78,7 +82,9 @@ _MODULES = {
 
 __all__ = [
     "CRITERIA",
+    "Arbitrariness",
     "Audit",
+    "BootstrapClassifier",
     "Calibration",
     "Comparison",
     "Criterion",

@@ -105,13 +105,38 @@ class Multipliers:
         -------
         ndarray of shape (n_rows, n_columns)
         """
+        return self._weights(np.arange(first_row, first_row + n_rows, dtype=np.uint64), n_columns, TRAINING)
+
+    def of_clusters(self, keys: NDArray[np.uint64], n_columns: int) -> FloatArray:
+        """Weights that all rows of a cluster share, in columns ``0, ..., n_columns - 1``.
+
+        Parameters
+        ----------
+        keys : ndarray of shape (n_rows,)
+            Hash of each row's cluster.
+        n_columns : int
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns)
+
+        Examples
+        --------
+        >>> V = Multipliers("exponential", seed=0).of_clusters(np.array([7, 8, 7], dtype=np.uint64), n_columns=3)
+        >>> V[:, 0].tolist(), bool((V[0] == V[2]).all()), bool((V[0] == V[1]).all())
+        ([1.0, 1.0, 1.0], True, False)
+        """
+        distinct, place = np.unique(keys, return_inverse=True)
+        return self._weights(distinct, n_columns, CLUSTERS)[place]
+
+    def _weights(self, keys: NDArray[np.uint64], n_columns: int, purpose: int) -> FloatArray:
+        """Weights of each key, shape (keys, n_columns)."""
         if self.law == "two_point":
-            words = random_words(self.seed, first_row, n_rows, -(-n_columns // 128), TRAINING)
-            V = _two_points(words)[:, :n_columns]
+            V = _two_points(words_of(self.seed, keys, -(-n_columns // 128), purpose))[:, :n_columns]
         else:
             # whole blocks of four columns, because the normal law needs uniform numbers in pairs
-            u = uniforms(self.seed, first_row, n_rows, -(-n_columns // 4) * 4, TRAINING)
-            V = _transform(self.law, u)[:, :n_columns]
+            words = words_of(self.seed, keys, -(-n_columns // 4), purpose)
+            V = _transform(self.law, np.asarray((words + 0.5) * 2.0**-32))[:, :n_columns]
         V[:, 0] = 1.0
         return V
 

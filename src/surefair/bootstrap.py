@@ -172,96 +172,10 @@ class BootstrapClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  
         -------
         self
         """
-        self._check_parameters()
-        new = copy(self)
-        validate_data(new, X, skip_check_array=True)
-        labels = check_labels(y, "BootstrapClassifier")
-        levels = label_levels(labels.found)
-        n = same_length(X=range(_num_samples(X)), y=labels.code)
-        check_both_labels(levels)
-        weight = None if sample_weight is None else as_weight(sample_weight, n)
-        units = _Units.of(clusters, n)
-        keyword = keyword_of(self.estimator, "sample_weight")
-        name = type(self.estimator).__name__
-        if weight is not None:
-            check_some_weight(weight, "to learn from")
-            if keyword is None:
-                raise ValueError(f"{name} takes no sample_weight. Leave it out, or use another estimator.")
-        seed = draw_seed(self.random_state)
-        resample = self.multiplier == RESAMPLE or keyword is None
-        (X,) = indexable(X)
-        rows = _Training(X, levels.values[levels.codes(labels.found)[labels.code]], weight, keyword)
-        params = self._params(X, sensitive_features, fit_params)
-        first = _seeded(clone(self.estimator), seed, only_missing=True)
-        new.estimator_ = first.fit(X, rows.y, **params, **rows.weighted(None))
-        new.classes_ = levels.values
-        new._levels = levels
-        V = None if resample else units.weights(Multipliers(self.multiplier, seed), 1 + self.n_replicates)
-        new.seed_noise_ = self._differs_by_seed(new.estimator_, rows, params, seed)
-        tasks = (
-            (self.estimator, rows, params, b, seed,
-             units.drawn(seed, b) if V is None else None, None if V is None else V[:, b])
-            for b in range(1, 1 + self.n_replicates)
-        )  # fmt: skip
-        found = list(called(_refit, tasks, self.n_jobs))
-        new.estimators_ = [one for one in found if not isinstance(one, _Failure)]
-        new.failures_ = {b + 1: one.reason for b, one in enumerate(found) if isinstance(one, _Failure)}
-        if self.n_replicates and not new.estimators_:
-            raise ValueError(f"All {self.n_replicates} refits failed, the first with {new.failures_[1]}.")
-        new.n_rows_ = n
-        new.n_units_ = units.n
-        new.seed_ = seed
-        found_here = [*no_sample_weight.check(keyword is not None, self.multiplier == RESAMPLE, name)]
-        found_here += failed_refits.check(new.failures_, self.n_replicates)
-        new.diagnostics_ = tuple(found_here)
+        new = fit_copy(self, X, y, sensitive_features, sample_weight, clusters, fit_params)
         self.__dict__.update(new.__dict__)
         issue(self.diagnostics_)
         return self
-
-    def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense."""
-        one_of(self.multiplier, MULTIPLIERS, "multiplier")
-        if not (isinstance(self.n_replicates, int | np.integer) and self.n_replicates >= 0):
-            raise ValueError(f"n_replicates must be a whole number, 0 or larger; received {self.n_replicates!r}.")
-        if isinstance(self.estimator, type) or not (
-            hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")
-        ):
-            raise TypeError(
-                "estimator must be a classifier with fit and predict, such as LogisticRegression(); received "
-                f"{self.estimator!r}."
-            )
-        try:
-            clone(self.estimator)
-        except (TypeError, RuntimeError, AttributeError) as error:
-            raise TypeError(
-                f"The estimator cannot be cloned, and every refit needs a copy: {error} Give it get_params and "
-                "set_params, for example by deriving it from sklearn.base.BaseEstimator."
-            ) from error
-        if is_regressor(self.estimator):
-            raise ValueError(f"{type(self.estimator).__name__} is a regressor. Pass a classifier.")
-
-    def _params(self, X: Any, sensitive_features: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of the estimator's fit, other than the weights."""
-        given = dict(fit_params)
-        if sensitive_features is not None:
-            keyword = keyword_of(self.estimator, "sensitive_features")
-            if keyword is None:
-                raise ValueError(
-                    f"{type(self.estimator).__name__} learns without groups: its fit takes no sensitive_features. "
-                    "Leave it out here, and pass it to fairness_interval."
-                )
-            given[keyword] = sensitive_features
-        if fit_params and _routing_enabled():
-            return dict(process_routing(self, "fit", **given)["estimator"]["fit"])
-        return given
-
-    def _differs_by_seed(self, fit: Any, rows: _Training, params: dict[str, Any], seed: int) -> bool:
-        """Whether a second fit to the same rows, with other random numbers, decides differently."""
-        if self.n_replicates == 0 or not _draws_random_numbers(self.estimator):
-            return False
-        again = _refit(self.estimator, rows, params, 0, seed, None, None)
-        some = _safe_indexing(rows.X, np.arange(min(LOOKED_AT, len(rows.y))))
-        return isinstance(again, _Failure) or bool((again.predict(some) != fit.predict(some)).any())
 
     # -- Predictions ------------------------------------------------------------------------------------------------
 
@@ -450,6 +364,105 @@ class BootstrapClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  
         tags.input_tags.allow_nan = inner.allow_nan
         tags.classifier_tags.multi_class = False
         return tags
+
+
+# -- Training ---------------------------------------------------------------------------------------------------------
+
+
+def fit_copy(
+    clf: BootstrapClassifier, X: Any, y: Any, sensitive_features: Any = None, sample_weight: Any = None,
+    clusters: Any = None, fit_params: dict[str, Any] | None = None,
+) -> BootstrapClassifier:  # fmt: skip
+    """Return a fitted copy of a classifier, without a word about what was found; parameters are those of ``fit``."""
+    check_parameters(clf)
+    new = copy(clf)
+    validate_data(new, X, skip_check_array=True)
+    labels = check_labels(y, "BootstrapClassifier")
+    levels = label_levels(labels.found)
+    n = same_length(X=range(_num_samples(X)), y=labels.code)
+    check_both_labels(levels)
+    weight = None if sample_weight is None else as_weight(sample_weight, n)
+    units = _Units.of(clusters, n)
+    keyword = keyword_of(clf.estimator, "sample_weight")
+    name = type(clf.estimator).__name__
+    if weight is not None:
+        check_some_weight(weight, "to learn from")
+        if keyword is None:
+            raise ValueError(f"{name} takes no sample_weight. Leave it out, or use another estimator.")
+    seed = draw_seed(clf.random_state)
+    resample = clf.multiplier == RESAMPLE or keyword is None
+    (X,) = indexable(X)
+    rows = _Training(X, levels.values[levels.codes(labels.found)[labels.code]], weight, keyword)
+    params = _params(clf, sensitive_features, fit_params or {})
+    first = _seeded(clone(clf.estimator), seed, only_missing=True)
+    new.estimator_ = first.fit(X, rows.y, **params, **rows.weighted(None))
+    new.classes_ = levels.values
+    new._levels = levels
+    V = None if resample else units.weights(Multipliers(clf.multiplier, seed), 1 + clf.n_replicates)
+    new.seed_noise_ = _differs_by_seed(clf, new.estimator_, rows, params, seed)
+    tasks = (
+        (clf.estimator, rows, params, b, seed,
+         units.drawn(seed, b) if V is None else None, None if V is None else V[:, b])
+        for b in range(1, 1 + clf.n_replicates)
+    )  # fmt: skip
+    found = list(called(_refit, tasks, clf.n_jobs))
+    new.estimators_ = [one for one in found if not isinstance(one, _Failure)]
+    new.failures_ = {b + 1: one.reason for b, one in enumerate(found) if isinstance(one, _Failure)}
+    if clf.n_replicates and not new.estimators_:
+        raise ValueError(f"All {clf.n_replicates} refits failed, the first with {new.failures_[1]}.")
+    new.n_rows_ = n
+    new.n_units_ = units.n
+    new.seed_ = seed
+    found_here = [*no_sample_weight.check(keyword is not None, clf.multiplier == RESAMPLE, name)]
+    found_here += failed_refits.check(new.failures_, clf.n_replicates)
+    new.diagnostics_ = tuple(found_here)
+    return new
+
+
+def check_parameters(clf: BootstrapClassifier) -> None:
+    """Refuse parameters that make no sense."""
+    one_of(clf.multiplier, MULTIPLIERS, "multiplier")
+    if not (isinstance(clf.n_replicates, int | np.integer) and clf.n_replicates >= 0):
+        raise ValueError(f"n_replicates must be a whole number, 0 or larger; received {clf.n_replicates!r}.")
+    if isinstance(clf.estimator, type) or not (hasattr(clf.estimator, "fit") and hasattr(clf.estimator, "predict")):
+        raise TypeError(
+            "estimator must be a classifier with fit and predict, such as LogisticRegression(); received "
+            f"{clf.estimator!r}."
+        )
+    try:
+        clone(clf.estimator)
+    except (TypeError, RuntimeError, AttributeError) as error:
+        raise TypeError(
+            f"The estimator cannot be cloned, and every refit needs a copy: {error} Give it get_params and "
+            "set_params, for example by deriving it from sklearn.base.BaseEstimator."
+        ) from error
+    if is_regressor(clf.estimator):
+        raise ValueError(f"{type(clf.estimator).__name__} is a regressor. Pass a classifier.")
+
+
+def _params(clf: BootstrapClassifier, sensitive_features: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of the estimator's fit, other than the weights."""
+    given = dict(fit_params)
+    if sensitive_features is not None:
+        keyword = keyword_of(clf.estimator, "sensitive_features")
+        if keyword is None:
+            raise ValueError(
+                f"{type(clf.estimator).__name__} learns without groups: its fit takes no sensitive_features. "
+                "Leave it out here, and pass it to fairness_interval."
+            )
+        given[keyword] = sensitive_features
+    if fit_params and _routing_enabled():
+        return dict(process_routing(clf, "fit", **given)["estimator"]["fit"])
+    return given
+
+
+def _differs_by_seed(clf: BootstrapClassifier, fit: Any, rows: _Training, params: dict[str, Any], seed: int) -> bool:
+    """Whether a second fit to the same rows, with other random numbers, decides differently."""
+    if clf.n_replicates == 0 or not _draws_random_numbers(clf.estimator):
+        return False
+    again = _refit(clf.estimator, rows, params, 0, seed, None, None)
+    some = _safe_indexing(rows.X, np.arange(min(LOOKED_AT, len(rows.y))))
+    return isinstance(again, _Failure) or bool((again.predict(some) != fit.predict(some)).any())
 
 
 # -- Refits -----------------------------------------------------------------------------------------------------------

@@ -2,11 +2,10 @@
 
 The population has 20,000 rows with six features and two groups. Rows are drawn from it, a ``BootstrapClassifier`` is
 fitted, and its intervals are compared with their truths: the mean gap of models that the learner trains on as many
-fresh rows (total, training), the gap of one such model (retraining), and the gap of this very model (evaluation). Linear
-learners are tried with several numbers of rows and refits; the others, which have no limit law, with one. The second
-table has arbitrariness: how often its interval contains the share of rows on which two fresh models disagree.
+fresh rows (total, training), the gap of one such model (retraining), and the gap of this very model (evaluation). The
+second table has arbitrariness: how often its interval contains the share of rows on which two fresh models disagree.
 
-    python studies/learners.py [--repetitions R] [--learners a,b] [--rows N,N] [--refits B,B] [--jobs J] [--keep] [--quiet]
+    python studies/learners.py [--repetitions R] [--learners a,b] [--rows N,N] [--refits B,B] [--keep] [--quiet]
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair.inference.thresholds import ThresholdCurve, threshold_curve
     from surefair.learners.schedules import PolynomialDecay
     from surefair.monitor.monitor import FairnessMonitor
+    from surefair.selection.alternative import Alternative, alternative
+    from surefair.selection.frontier import Frontier, frontier
     from surefair.selection.scorer import fairness_scorer
 
 __version__ = "0.1.0.dev0"
@@ -41,6 +43,7 @@ __version__ = "0.1.0.dev0"
 # Where each public name is. A module is imported when one of its names is first used: scikit-learn, SciPy, pandas and
 # numba together take more than a second, and `surefair --help` needs none of them.
 _HOME = {
+    "Alternative": "surefair.selection.alternative",
     "Arbitrariness": "surefair.inference.arbitrariness",
     "Audit": "surefair.audit.result",
     "BootstrapClassifier": "surefair.bootstrap",
@@ -50,16 +53,19 @@ _HOME = {
     "Criterion": "surefair.criteria",
     "FairClassifier": "surefair.classifier",
     "FairnessMonitor": "surefair.monitor.monitor",
+    "Frontier": "surefair.selection.frontier",
     "Interval": "surefair.inference.interval",
     "JointIntervals": "surefair.inference.joint",
     "Plan": "surefair.inference.planning",
     "PolynomialDecay": "surefair.learners.schedules",
     "ThresholdCurve": "surefair.inference.thresholds",
+    "alternative": "surefair.selection.alternative",
     "audit": "surefair.audit.api",
     "calibrate": "surefair.calibration",
     "compare": "surefair.inference.comparison",
     "fairness_interval": "surefair.inference.decisions",
     "fairness_scorer": "surefair.selection.scorer",
+    "frontier": "surefair.selection.frontier",
     "joint_intervals": "surefair.inference.decisions",
     "load": "surefair.classifier",
     "mean_interval_score": "surefair.inference.scoring",
@@ -82,6 +88,7 @@ _MODULES = {
 
 __all__ = [
     "CRITERIA",
+    "Alternative",
     "Arbitrariness",
     "Audit",
     "BootstrapClassifier",
@@ -90,11 +97,13 @@ __all__ = [
     "Criterion",
     "FairClassifier",
     "FairnessMonitor",
+    "Frontier",
     "Interval",
     "JointIntervals",
     "Plan",
     "PolynomialDecay",
     "ThresholdCurve",
+    "alternative",
     "audit",
     "calibrate",
     "compare",
@@ -103,6 +112,7 @@ __all__ = [
     "diagnostics",
     "fairness_interval",
     "fairness_scorer",
+    "frontier",
     "joint_intervals",
     "load",
     "mean_interval_score",

@@ -181,7 +181,7 @@ def calibrate_learner(
     check_some_weight(weight, "to draw")
     truth = levels.codes(labels.found)[labels.code]
     places = np.arange(n, dtype=np.float64)[:, None]
-    population = Rows(places, 2.0 * truth - 1.0, codes, weight, Names(None, levels, groups)).trimmed()
+    population = Rows(places, np.where(truth == 1, 1.0, -1.0), codes, weight, Names(None, levels, groups)).trimmed()
     population.groups.check_comparable()
     n_rows = n if sizes[0] is None else int(sizes[0])
     nothing = np.zeros((n, 0), dtype=np.bool_)

@@ -69,7 +69,7 @@ def command(
     from surefair.tables.intake import Columns, read_all
 
     with one_line_errors():
-        asked = check_tolerances(split_names(tolerances) or None)
+        asked = check_tolerances(_numbers(tolerances))
         clf = FairClassifier(criterion, **params)
         check_path(clf, source)
         measured = get_metric(metric or clf.criterion or "")
@@ -88,6 +88,14 @@ def command(
     sys.exit(UNDECIDED if margin is not None and found.best(margin) is None else 0)
 
 
+def _numbers(words: tuple[str, ...]) -> list[float] | None:
+    """Return numbers that were given one by one, or several with commas between them; None without any."""
+    try:
+        return [float(word) for word in split_names(words)] or None
+    except ValueError as error:
+        raise click.UsageError(f"--tolerances must be numbers; received {', '.join(words)}.") from error
+
+
 def _show(found: Frontier, margin: float | None, out: Path, quiet: bool) -> None:
     """Show the frontier as a table and sentences."""
     from rich.console import Console
@@ -104,11 +112,11 @@ def _show(found: Frontier, margin: float | None, out: Path, quiet: bool) -> None
         table = Table(title=f"{found.metric}: {100.0 * found.confidence_level:g} % bands for all models together")
         for heading in ("model", "unfairness", "band", "accuracy", "band", "cost in accuracy"):
             table.add_column(heading, justify="left" if heading == "model" else "right")
-        for one in found.points:
-            low, high = one.accuracy_band
+        for point in found.points:
+            low, high = point.accuracy_band
             table.add_row(
-                name_of(one.tolerance), f"{one.interval.estimate:.4f}", f"{one.low:.4f} to {one.high:.4f}",
-                f"{one.accuracy.estimate:.4f}", f"{low:.4f} to {high:.4f}", f"{one.cost.estimate:+.4f}",
+                name_of(point.tolerance), f"{point.interval.estimate:.4f}", f"{point.low:.4f} to {point.high:.4f}",
+                f"{point.accuracy.estimate:.4f}", f"{low:.4f} to {high:.4f}", f"{point.cost.estimate:+.4f}",
             )  # fmt: skip
         console.print(table)
         say(found.sentence)

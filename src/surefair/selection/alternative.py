@@ -211,14 +211,16 @@ def alternative(
     check_groups_given(sensitive_features)
     new, empty, rows, _ = declare(clf, X, y, sensitive_features, None, None)
     rows.groups.check_comparable()
-    metric = get_metric(metric or empty.problem.criterion or "")
-    if metric.ratio:
-        raise ValueError(f"Alternatives compare differences of rates; received the ratio {metric.name!r}.")
+    measured = get_metric(metric or empty.problem.criterion or "")
+    if measured.ratio:
+        raise ValueError(f"Alternatives compare differences of rates; received the ratio {measured.name!r}.")
     old = decide(y, [y_pred], "", empty.labels.values.tolist()[1], threshold).decisions[0]
     same_length(X=rows.y, y_pred=old)
     problem = replace(empty.problem, n_replicates=0)
     splits = [
-        _split(rows, old, int(random_state) + 7919 * s, metric, demands, lambda part: train_path(problem, part, asked))
+        _split(
+            rows, old, int(random_state) + 7919 * s, measured, demands, lambda part: train_path(problem, part, asked)
+        )
         for s in range(n_splits)
     ]
     tolerance = sorted(splits, key=lambda one: np.inf if one.tolerance is None else one.tolerance)[
@@ -226,7 +228,7 @@ def alternative(
     ].tolerance
     final = replace(problem, criterion=None) if tolerance is None else replace(problem, tolerance=tolerance)
     model = Model.of(final, rows.names, rows.X.shape[1]).train(rows)
-    return _concluded(splits, tolerance, demands, rows.n, metric.name, level, model, new.library_)
+    return _concluded(splits, tolerance, demands, rows.n, measured.name, level, model, new.library_)
 
 
 def _demand(name: str, value: Any) -> float:

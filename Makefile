@@ -5,7 +5,7 @@ BIN := .venv/bin
 SUREFAIR_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data),$(CURDIR)/data)
 export SUREFAIR_DATA
 .DEFAULT_GOAL := help
-.PHONY: help demo data test test-slow test-distributed fuzz lint bench bench-all calibrate reproduce docs clean
+.PHONY: help demo data test test-slow test-distributed test-extras fuzz lint bench bench-all calibrate reproduce docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -23,7 +23,7 @@ data: .venv/installed  ## download the data files into the folder SUREFAIR_DATA,
 	$(BIN)/python tests/fetch_data.py "$(SUREFAIR_DATA)"
 
 PYTEST := $(BIN)/python -m pytest
-PARALLEL := -n 2 --dist worksteal --ignore=tests/engines
+PARALLEL := -n 2 --dist worksteal --ignore=tests/engines --ignore=tests/extras
 
 test: lint  ## lint, check types and imports, run tests and doctests; about a quarter of an hour
 	$(PYTEST) $(PARALLEL) -m "not slow"
@@ -37,6 +37,13 @@ test-slow: .venv/installed  ## run the slow tests: killed processes, Chromium, c
 
 test-distributed: .venv/engines  ## test Dask, Ray and Spark (needs Java 17) on local clusters, and River; about ten minutes
 	$(PYTEST) tests/engines tests/monitor/test_river.py
+
+.venv/extras: .venv/installed
+	$(BIN)/python -m pip install --quiet --group extras
+	touch $@
+
+test-extras: .venv/extras  ## test learners of other packages: LightGBM, and PyTorch by skorch; a few minutes
+	$(PYTEST) tests/extras
 
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d " ")
 FUZZ ?= tests/fuzz tests/tables/test_csv.py
@@ -89,6 +96,7 @@ calibrate: .venv/installed  ## run the full statistical studies; results in docs
 	$(BIN)/python studies/corrections.py
 	$(BIN)/python studies/shards.py
 	$(BIN)/python studies/anytime.py
+	$(BIN)/python studies/learners.py
 
 reproduce: .venv/installed  ## repeat the paper's experiments; figures and tables in docs/results/paper; minutes
 	$(BIN)/surefair reproduce --out docs/results/paper

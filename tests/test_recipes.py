@@ -11,6 +11,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.neural_network import MLPClassifier
+
+import surefair as sf
 
 RECIPES = (Path(__file__).parents[1] / "docs" / "recipes.md").read_text(encoding="utf-8")
 
@@ -53,3 +56,23 @@ def test_the_shell_recipe_stops_a_model_that_is_more_unfair(tmp_path):
     assert done.returncode == 1, done.stdout + done.stderr
     assert "The old model is less unfair" in done.stdout
     assert (tmp_path / "comparison" / "comparison.html").exists()
+
+
+@pytest.mark.filterwarnings("ignore")  # so short a training does not converge
+def test_the_last_layer_of_a_frozen_network_is_learnt_at_once_and_as_a_stream():
+    body, train, test = (sf.datasets.SyntheticDM(seed=seed).sample(n) for seed, n in ((0, 500), (1, 1_500), (2, 1_000)))
+    network = MLPClassifier((4,), max_iter=40, random_state=0).fit(body.X, body.y)
+    recipe = {}
+    exec(block("python", "HiddenLayer"), recipe)
+    X, y, z = np.asarray(train.X), train.y, train.sensitive
+    settings = {"tolerance": 0.05, "n_replicates": 20, "n_warmup": 300, "random_state": 0}
+    whole = recipe["last_layer"](network, X, y, z, **settings)
+    batches = [(X[i : i + 500], y[i : i + 500], z[i : i + 500]) for i in range(0, 1_500, 500)]
+    stream = recipe["stream_last_layer"](network, batches, **settings)
+    hidden = whole[:-1].transform(test.X)
+    plain = 1.0 / (1.0 + np.exp(-(hidden @ network.coefs_[-1] + network.intercepts_[-1])))[:, 0]
+    assert np.allclose(plain, network.predict_proba(test.X)[:, 1])
+    for pipe in (whole, stream):
+        found = pipe[-1].fairness_interval(hidden, test.y, sensitive_features=test.sensitive)
+        assert found.estimate < 0.25
+        assert pipe.score(test.X, test.y) > 0.6

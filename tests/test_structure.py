@@ -15,6 +15,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 MOST_PARAMETERS = 10
 # These are called by users, who pass parameters by name.
 PUBLIC = {
+    "alternative",
     "audit",
     "calibrate",
     "fairness_interval",
@@ -75,6 +76,7 @@ def test_private_attributes_of_the_classifier_are_read_in_its_file_only():
 
 
 def test_every_result_has_a_dict_a_frame_html_and_a_sentence():
-    for result in (sf.Interval, sf.JointIntervals, sf.Comparison, sf.Plan, sf.Audit, sf.Calibration):
+    results = (sf.Interval, sf.JointIntervals, sf.Comparison, sf.Plan, sf.Audit, sf.Calibration)
+    for result in (*results, sf.Arbitrariness, sf.Frontier, sf.Alternative):
         assert all(hasattr(result, name) for name in ("to_dict", "to_frame", "_repr_html_"))
         assert "sentence" in {*dir(result), *result.__dataclass_fields__}

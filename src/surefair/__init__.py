@@ -18,11 +18,13 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair import plotting as plotting
     from surefair.audit.api import audit, resume
     from surefair.audit.result import Audit
+    from surefair.bootstrap import BootstrapClassifier
     from surefair.calibration import Calibration, calibrate
     from surefair.classifier import FairClassifier, load, save
     from surefair.criteria import CRITERIA, Criterion
     from surefair.inference import scoring as scoring
     from surefair.inference import theory as theory
+    from surefair.inference.arbitrariness import Arbitrariness
     from surefair.inference.comparison import Comparison, compare
     from surefair.inference.decisions import fairness_interval, joint_intervals
     from surefair.inference.interval import Interval
@@ -32,6 +34,8 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time `__getattr__` fi
     from surefair.inference.thresholds import ThresholdCurve, threshold_curve
     from surefair.learners.schedules import PolynomialDecay
     from surefair.monitor.monitor import FairnessMonitor
+    from surefair.selection.alternative import Alternative, alternative
+    from surefair.selection.frontier import Frontier, frontier
     from surefair.selection.scorer import fairness_scorer
 
 __version__ = "0.1.0.dev0"
@@ -39,23 +43,29 @@ __version__ = "0.1.0.dev0"
 # Where each public name is. A module is imported when one of its names is first used: scikit-learn, SciPy, pandas and
 # numba together take more than a second, and `surefair --help` needs none of them.
 _HOME = {
+    "Alternative": "surefair.selection.alternative",
+    "Arbitrariness": "surefair.inference.arbitrariness",
     "Audit": "surefair.audit.result",
+    "BootstrapClassifier": "surefair.bootstrap",
     "CRITERIA": "surefair.criteria",
     "Calibration": "surefair.calibration",
     "Comparison": "surefair.inference.comparison",
     "Criterion": "surefair.criteria",
     "FairClassifier": "surefair.classifier",
     "FairnessMonitor": "surefair.monitor.monitor",
+    "Frontier": "surefair.selection.frontier",
     "Interval": "surefair.inference.interval",
     "JointIntervals": "surefair.inference.joint",
     "Plan": "surefair.inference.planning",
     "PolynomialDecay": "surefair.learners.schedules",
     "ThresholdCurve": "surefair.inference.thresholds",
+    "alternative": "surefair.selection.alternative",
     "audit": "surefair.audit.api",
     "calibrate": "surefair.calibration",
     "compare": "surefair.inference.comparison",
     "fairness_interval": "surefair.inference.decisions",
     "fairness_scorer": "surefair.selection.scorer",
+    "frontier": "surefair.selection.frontier",
     "joint_intervals": "surefair.inference.decisions",
     "load": "surefair.classifier",
     "mean_interval_score": "surefair.inference.scoring",
@@ -78,17 +88,22 @@ _MODULES = {
 
 __all__ = [
     "CRITERIA",
+    "Alternative",
+    "Arbitrariness",
     "Audit",
+    "BootstrapClassifier",
     "Calibration",
     "Comparison",
     "Criterion",
     "FairClassifier",
     "FairnessMonitor",
+    "Frontier",
     "Interval",
     "JointIntervals",
     "Plan",
     "PolynomialDecay",
     "ThresholdCurve",
+    "alternative",
     "audit",
     "calibrate",
     "compare",
@@ -97,6 +112,7 @@ __all__ = [
     "diagnostics",
     "fairness_interval",
     "fairness_scorer",
+    "frontier",
     "joint_intervals",
     "load",
     "mean_interval_score",

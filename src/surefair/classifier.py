@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from surefair.criteria import CRITERIA, SURROGATES, Criterion, Slabs, get_criterion
 from surefair.diagnostics import Diagnostic, issue
+from surefair.inference.arbitrariness import Arbitrariness, Decided
 from surefair.inference.checks import coefficient_diagnostics
 from surefair.inference.coefficients import COVARIANCE_METHODS, coefficient_table
 from surefair.inference.cross_fit import METHOD, N_FOLDS, CrossFit
@@ -44,6 +45,7 @@ from surefair.rows import (
     CodedColumn,
     FloatArray,
     Groups,
+    IntArray,
     Levels,
     Names,
     Rows,
@@ -666,6 +668,44 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         issue(interval.diagnostics)
         return interval
 
+    def arbitrariness(
+        self, X: Any, *, sensitive_features: Any, confidence_level: float = 0.95, sample_weight: Any = None
+    ) -> Arbitrariness:
+        """Estimate how often two models that are trained on different rows disagree about a person, by group.
+
+        Parameters
+        ----------
+        X, sensitive_features
+            Evaluation rows, independent of the training rows.
+        confidence_level : float
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        Arbitrariness
+
+        Examples
+        --------
+        >>> import surefair as sf
+        >>> train, test = sf.datasets.SyntheticDI(seed=0).sample(2_000), sf.datasets.SyntheticDI(seed=1).sample(2_000)
+        >>> clf = sf.FairClassifier(random_state=0).fit(train.X, train.y, sensitive_features=train.sensitive)
+        >>> found = clf.arbitrariness(test.X, sensitive_features=test.sensitive)
+        >>> found.low < found.estimate < found.high
+        True
+        """
+        check_is_fitted(self)
+        check_level(confidence_level)
+        model = self._replicated()
+        groups, codes = self._measured_groups(sensitive_features)
+        groups.check_comparable()
+        values = self._check_features(X, reset=False)
+        n = same_length(X=range(values.shape[0]), sensitive_features=codes)
+        positive = np.asarray(model.trained.features(values) @ model.replicates > 0.0)
+        weight = as_weight(sample_weight, n)
+        check_some_weight(weight, "to count")
+        decided = Decided(positive, codes, weight)
+        return Arbitrariness.of(decided, groups, self.library_, confidence_level, model.n_rows)
+
     def coef_interval(self, confidence_level: float = 0.95, method: str = "basic") -> Any:
         """Confidence intervals for the coefficients of the optimum, each separately.
 
@@ -759,14 +799,18 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, clusters: Any = None
     ) -> Rows:
         """Check and code evaluation rows, which may be too few to compare groups."""
-        check_groups_given(sensitive_features)
-        columns = self._columns(sensitive_features, self.model_.groups, measured=True)
-        known = self.model_.groups
-        groups = Groups.of(columns) if known is None else known.measured_by(columns)
+        groups, codes = self._measured_groups(sensitive_features)
         rows = self._code(X, y, None, sample_weight, clusters)
-        codes = groups.codes(columns)
         same_length(X=rows.y, sensitive_features=codes)
         return replace(rows, group=codes, names=rows.names._replace(groups=groups))
+
+    def _measured_groups(self, sensitive_features: Any) -> tuple[Groups, IntArray]:
+        """Groups of evaluation rows, and the code of each row's group in each column."""
+        check_groups_given(sensitive_features)
+        known = self.model_.groups
+        columns = self._columns(sensitive_features, known, measured=True)
+        groups = Groups.of(columns) if known is None else known.measured_by(columns)
+        return groups, groups.codes(columns)
 
     def _code(self, X: Any, y: Any, columns: SensitiveColumns | None, sample_weight: Any, clusters: Any = None) -> Rows:
         """Check rows, and code them by the labels and groups that are known, and any new groups."""
@@ -776,7 +820,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if columns is not None and groups is not None and values.shape[0]:
             groups = groups.joined(columns)
         names = Names(model.features, model.labels, groups)
-        return _coded(values, self._check_labels(y), columns, sample_weight, names, clusters)
+        return _coded(values, check_labels(y), columns, sample_weight, names, clusters)
 
     def _declare(
         self,
@@ -796,7 +840,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "these out, or use solver='auto'."
             )
         values = self._check_features(X, reset=True)
-        labels = self._check_labels(y)
+        labels = check_labels(y)
         fixed = constraint_set is not None or self.step_size != "auto"
         if clusters is not None and (fixed or is_wide(values)):
             raise ValueError(
@@ -818,13 +862,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if constraint_set is not None:
             _check_parts(constraint_set, "constraint_set")
             with _speaking_of("constraint_set"):
-                apart = self._check_labels(constraint_set[1]), self._columns(constraint_set[2], groups)
+                apart = check_labels(constraint_set[1]), self._columns(constraint_set[2], groups)
                 groups = Groups.of(apart[1]) if groups is None else groups.joined(apart[1])
         if groups is not None and self.criterion is not None:
             groups.check_few()
         found = [labels.found] if apart is None else [labels.found, apart[0].found]
         declared = together(found, "y and the constraint set") if classes is None else as_column(classes, "label")
-        names = Names(self._feature_names(), self._levels(declared, classes), groups)
+        names = Names(self._feature_names(), label_levels(declared, classes), groups)
         rows = _coded(values, labels, columns, sample_weight, names, clusters)
         given = None
         if apart is not None:
@@ -861,32 +905,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             checked = checked.copy()  # it may be the caller's own
             checked.sum_duplicates()
         return checked
-
-    def _check_labels(self, y: Any) -> CodedColumn:
-        """Return labels as one column of a type that can be a class."""
-        if y is None:
-            raise ValueError("This FairClassifier estimator requires y to be passed, but the target y is None.")
-        if getattr(y, "ndim", 1) == 2 and not isinstance(y, np.ma.MaskedArray):
-            y = column_or_1d(y, warn=True)
-        labels = CodedColumn.of(y, "label")
-        if labels.found.dtype.kind == "f":
-            if np.isinf(labels.found).any():
-                raise ValueError("Input y contains infinity. Labels are two values, such as 0 and 1.")
-            check_classification_targets(labels.found if len(labels.found) <= 2 else labels.values)
-        return labels
-
-    def _levels(self, declared: Any, classes: Any) -> Levels:
-        """Return the labels, of which there must be at most two."""
-        levels = Levels.of(declared, "label")
-        if classes is not None and len(levels.values) != 2:
-            raise ValueError(f"classes must hold both labels; received {list(classes)!r}.")
-        if len(levels.values) > 2:
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
-                f"exactly two labels are needed, received {len(levels.values)} "
-                f"({', '.join(map(repr, levels.values[:5].tolist()))}{', …' if len(levels.values) > 5 else ''})."
-            )
-        return levels
 
     def _columns(
         self, sensitive_features: Any, known: Groups | None = None, measured: bool = False
@@ -1025,13 +1043,46 @@ def declare(
     """Check and code what ``fit`` takes; returns a copy of the classifier, a model before its first row, and rows."""
     new = copy(clf)
     model, rows, given = new._declare(X, y, sensitive_features, constraint_set, None, sample_weight, clusters)
-    if len(model.labels.values) == 1:
-        raise ValueError(
-            f"Classifier can't train when only one class is present: exactly two labels are needed, received "
-            f"{model.labels.values.tolist()}."
-        )
+    check_both_labels(model.labels)
     check_some_weight(rows.weight, "to learn from")
     return new, model, rows, given
+
+
+def check_labels(y: Any, estimator: str = "FairClassifier") -> CodedColumn:
+    """Return labels as one column of a type that can be a class."""
+    if y is None:
+        raise ValueError(f"This {estimator} estimator requires y to be passed, but the target y is None.")
+    if getattr(y, "ndim", 1) == 2 and not isinstance(y, np.ma.MaskedArray):
+        y = column_or_1d(y, warn=True)
+    labels = CodedColumn.of(y, "label")
+    if labels.found.dtype.kind == "f":
+        if np.isinf(labels.found).any():
+            raise ValueError("Input y contains infinity. Labels are two values, such as 0 and 1.")
+        check_classification_targets(labels.found if len(labels.found) <= 2 else labels.values)
+    return labels
+
+
+def label_levels(declared: Any, classes: Any = None) -> Levels:
+    """Return the labels, of which there must be at most two."""
+    levels = Levels.of(declared, "label")
+    if classes is not None and len(levels.values) != 2:
+        raise ValueError(f"classes must hold both labels; received {list(classes)!r}.")
+    if len(levels.values) > 2:
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
+            f"exactly two labels are needed, received {len(levels.values)} "
+            f"({', '.join(map(repr, levels.values[:5].tolist()))}{', …' if len(levels.values) > 5 else ''})."
+        )
+    return levels
+
+
+def check_both_labels(levels: Levels) -> None:
+    """Refuse rows of one label only."""
+    if len(levels.values) == 1:
+        raise ValueError(
+            f"Classifier can't train when only one class is present: exactly two labels are needed, received "
+            f"{levels.values.tolist()}."
+        )
 
 
 def check_groups_given(sensitive_features: Any) -> None:

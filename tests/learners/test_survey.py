@@ -6,6 +6,7 @@ from scipy.sparse import random as random_sparse
 
 from surefair import kernels
 from surefair.criteria import CRITERIA, Comparisons, surrogate
+from surefair.learners.multipliers import row_numbers
 from surefair.learners.survey import Point, find_leverage, survey, survey_sparse
 from surefair.losses import LOSSES
 
@@ -16,7 +17,7 @@ N, D = 60, 3
 def dense_rows(low=0, high=N):
     rng = np.random.default_rng(0)
     X, y, weight = rng.normal(size=(N, D)), rng.choice([-1.0, 1.0], size=N), rng.exponential(size=N)
-    return kernels.Weighed(X[low:high], y[low:high], weight[low:high], low)
+    return kernels.Weighed(X[low:high], y[low:high], weight[low:high], row_numbers(low, high - low), low)
 
 
 def entries_of(rows, name="equalized_odds", kind="decisions"):

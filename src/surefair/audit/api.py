@@ -45,6 +45,7 @@ def audit(
     intersections: bool = False,
     reference: str | Sequence[str] = (),
     policy: Folder | None = None,
+    estimator: Any = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     include_sensitive: bool = False,
@@ -114,6 +115,9 @@ def audit(
         For decisions: groups with which others are compared, as GROUP or COLUMN=GROUP; by default all pairs are.
     policy : path, optional
         A surefair.toml file with settings that are agreed on beforehand.
+    estimator : classifier or str, optional
+        A scikit-learn classifier, or its place as "module:object". It is trained on seven tenths of the rows, with
+        refits as in ``BootstrapClassifier`` (10, unless ``n_replicates`` says otherwise), and audited on the others.
     features, drop : sequence of str, optional
         Columns to learn from (by default all without another role), and columns not to learn from.
     include_sensitive : bool
@@ -176,14 +180,23 @@ def audit(
     asked = settings_of(given, None if policy is None else read_policy(policy))
     check_engine(asked, engine, address, checkpoint)
     _check_jobs(n_jobs)
+    if estimator is not None:
+        from surefair.audit.learner import audit_learner  # scikit-learn is slow to import
+
+        check_learner(given, engine, checkpoint, policy)
+        return audit_learner(data, estimator, given, n_jobs)
     running = begin(data, asked, checkpoint, in_shards=engine != "local")
     if running.settings.shard_rows is None:
         return running.run(checkpoint=checkpoint, n_jobs=n_jobs)
     return running.run_in_shards(engine, address, n_jobs=n_jobs)
 
 
-NOT_SETTINGS = ("data", "policy", "checkpoint", "n_jobs", "engine", "address")
+NOT_SETTINGS = ("data", "policy", "estimator", "checkpoint", "n_jobs", "engine", "address")
 """Arguments of ``audit`` that do not change what is found."""
+
+
+DEFAULTS = {one.name: one.default for kind in (AuditSettings, DecisionSettings) for one in fields(kind)}
+DEFAULTS["n_replicates"] = None  # it differs between the two
 
 
 def settings_of(given: Mapping[str, Any], policy: Policy | None = None) -> Settings:
@@ -195,9 +208,7 @@ def settings_of(given: Mapping[str, Any], policy: Policy | None = None) -> Setti
         Arguments; those that have their default value count as not given.
     policy : Policy, optional
     """
-    defaults = {one.name: one.default for kind in (AuditSettings, DecisionSettings) for one in fields(kind)}
-    defaults["n_replicates"] = None  # it differs between the two
-    asked = {name: value for name, value in given.items() if not _is_default(value, defaults[name])}
+    asked = {name: value for name, value in given.items() if not _is_default(value, DEFAULTS[name])}
     if policy is not None:
         asked = policy.joined_with(asked)
     kind: type[Settings] = DecisionSettings if "decision" in asked or "score" in asked else AuditSettings
@@ -254,6 +265,25 @@ def check_engine(settings: Settings, engine: str, address: str | None, checkpoin
         raise ValueError(
             "An audit in shards writes no checkpoints, because an engine repeats lost shards. Leave out checkpoint "
             "(--checkpoint), or read the data as one stream: use the engine 'local' without shard_rows (--shard-rows)."
+        )
+
+
+NOT_OF_LEARNERS = (
+    "decision", "score", "threshold", "threshold_quantile", "strata", "min_share", "intersections", "reference", "loss",
+    "penalty", "tolerance", "shard_rows",
+)  # fmt: skip
+"""Settings that an audit of an estimator does not have."""
+
+
+def check_learner(given: Mapping[str, Any], engine: str, checkpoint: Folder | None, policy: Folder | None) -> None:
+    """Refuse settings that an audit of an estimator does not have."""
+    named = [name for name in NOT_OF_LEARNERS if given.get(name) and not _is_default(given[name], DEFAULTS[name])]
+    named += [] if engine == "local" else ["engine"]
+    named += [name for name, value in (("checkpoint", checkpoint), ("policy", policy)) if value is not None]
+    if named:
+        raise ValueError(
+            f"{named[0]} (--{named[0].replace('_', '-')}) does not go with estimator (--estimator), which is trained "
+            "on the rows as a whole. Leave one of them out."
         )
 
 

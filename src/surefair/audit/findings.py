@@ -23,7 +23,8 @@ from surefair.inference.sources import SOURCES, Tally
 from surefair.rows import FloatArray
 from surefair.training.model import Model
 
-CHECKED = tuple(name for name in DIAGNOSTICS if name not in ("FewClusters", "OneDecision"))
+OTHERS = ("FailedRefits", "FewClusters", "LowCoverage", "NoSampleWeight", "OneDecision")
+CHECKED = tuple(name for name in DIAGNOSTICS if name not in OTHERS)
 """Diagnostics that a training audit looks for."""
 
 

@@ -91,8 +91,10 @@ class Design:
         params = self.clf.get_params(deep=False) | {"random_state": random_state, "n_replicates": n_replicates}
         clf = FairClassifier(**params | {"intersections": False, "n_jobs": 1})  # intersections are columns by now
         apart = self.constraint_set
-        given = {} if apart is None else {"constraint_set": (apart.X, apart.truth, _sensitive(apart), apart.weight)}
-        fitted = self.fitting(clf, rows.X, rows.truth, sensitive_features=_sensitive(rows), **given)
+        given = (
+            {} if apart is None else {"constraint_set": (apart.X, apart.truth, declared_groups(apart), apart.weight)}
+        )
+        fitted = self.fitting(clf, rows.X, rows.truth, sensitive_features=declared_groups(rows), **given)
         return fitted.model_
 
     @property
@@ -270,7 +272,7 @@ def _coefficients(design: Design, model: Model) -> tuple[FloatArray, list[str], 
     return np.column_stack([*numbers, design.star, spread]), table["feature"], found
 
 
-def _sensitive(rows: Rows) -> dict[str, pd.Series[Any]]:
+def declared_groups(rows: Rows) -> dict[str, pd.Series[Any]]:
     """Sensitive columns of some rows as codes, with all groups declared, because a draw may lack some."""
     found = {}
     for i, (code, n) in enumerate(zip(rows.group.T, rows.groups.sizes, strict=True)):

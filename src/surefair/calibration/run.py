@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from surefair.bootstrap import BootstrapClassifier
+from surefair.calibration.learners import calibrate_learner
 from surefair.calibration.repetitions import Design, Fitting, draw, repeat, table
 from surefair.calibration.result import Calibration
 from surefair.classifier import (
@@ -29,6 +31,8 @@ from surefair.inference.coefficients import COVARIANCE_METHODS
 from surefair.inference.interval import Question, plain
 from surefair.inference.limits import BOOTSTRAP_METHODS, METHODS, check_level
 from surefair.inference.metric import get_metric
+from surefair.inference.refits import METHODS as REFIT_METHODS
+from surefair.inference.sample import Input
 from surefair.inference.sources import SOURCES
 from surefair.inference.theory import learnt_optima, nearest, population_optima
 from surefair.names import one_of
@@ -42,7 +46,7 @@ MOST_BYTES = 2**33  # for the rows of a repetition
 
 
 def calibrate(
-    clf: FairClassifier,
+    clf: FairClassifier | BootstrapClassifier,
     X: Any,
     y: Any,
     *,
@@ -52,7 +56,7 @@ def calibrate(
     repetitions: int = 200,
     confidence_level: float = 0.95,
     metric: str | Criterion | None = None,
-    method: str = "percentile",
+    method: str | None = None,
     coef_method: str = "basic",
     sources: str | Sequence[str] = tuple(SOURCES),
     constraint_set: Any = None,
@@ -72,12 +76,14 @@ def calibrate(
     population gap of θ*. Coefficients are for θ*. With more than two groups, or several rates, the unfairness takes the
     place of the gap.
 
+    For a ``BootstrapClassifier``, the mean over models that are trained on as many fresh rows takes the place of θ*.
+
     There may be several local optima. Then θ* is the one that the fit's own solver prefers; under a fixed constraint it
     is the one nearest to a fit on the whole population.
 
     Parameters
     ----------
-    clf : FairClassifier
+    clf : FairClassifier or BootstrapClassifier
         The settings to try, fitted or not; it is not changed. Its ``random_state`` and ``n_jobs`` are not used.
     X, y, sensitive_features
         The population, as in ``FairClassifier.fit``.
@@ -90,7 +96,7 @@ def calibrate(
     confidence_level : float
     metric : str, Criterion or None
         As in ``fairness_interval``.
-    method, coef_method : str
+    method, coef_method : str, optional
         As ``method`` in ``fairness_interval`` and in ``coef_interval``.
     sources : str or sequence of str
         Sources to try, out of "training", "retraining", "evaluation" and "total".
@@ -132,15 +138,24 @@ def calibrate(
     if n_rows is not None:
         check_whole("n_rows", n_rows, 2)
     check_level(confidence_level)
-    one_of(method, METHODS, "method")
+    refitted = isinstance(clf, BootstrapClassifier)
+    method = one_of(method or ("auto" if refitted else "percentile"), REFIT_METHODS if refitted else METHODS, "method")
     one_of(coef_method, (*BOOTSTRAP_METHODS, *COVARIANCE_METHODS), "method of coefficients")
+    if isinstance(clf, BootstrapClassifier):
+        if constraint_set is not None or fit is not None:
+            raise ValueError("constraint_set and fit are for a FairClassifier. Leave them out.")
+        check_groups_given(sensitive_features)
+        question = Question(get_metric(metric or "demographic_parity"), sources[0], method, float(confidence_level))
+        given = Input(sensitive_features, sample_weight=sample_weight)
+        return calibrate_learner(clf, X, y, given, question, sources, (n_rows, n_evaluation), repetitions,
+                                 random_state, (n_jobs, progress))  # fmt: skip
     if not isinstance(clf, FairClassifier):
-        raise TypeError(f"calibrate takes a FairClassifier; received {type(clf).__name__}.")
+        raise TypeError(f"calibrate takes a FairClassifier or a BootstrapClassifier; received {type(clf).__name__}.")
     check_groups_given(sensitive_features)
-    _, _, rows, given = declare(clf, X, y, sensitive_features, constraint_set, sample_weight)
+    _, _, rows, apart_given = declare(clf, X, y, sensitive_features, constraint_set, sample_weight)
     population = rows.trimmed()  # groups that are declared and do not occur cannot be drawn
     population.groups.check_comparable()
-    apart = None if given is None else given.trimmed().among(population.groups)
+    apart = None if apart_given is None else apart_given.trimmed().among(population.groups)
     check_parameters(clf, fixed=apart is not None)
     if clf.n_replicates < 2:
         raise ValueError(

@@ -137,6 +137,12 @@ def conclude(running: Stream, work: Work, run: Callable[..., Audit], checkpoint:
         except KeyboardInterrupt:  # in shards, or the second one
             click.echo("Stopped without a report.", err=True)
             sys.exit(STOPPED)
+    how = f"continue with: surefair resume {checkpoint}" if checkpoint else "without --checkpoint it cannot be resumed"
+    deliver(found, work, console, f"Stopped after {running.n_read:,} rows; {how}")
+
+
+def deliver(found: Audit, work: Work, console: Console, stopped: str = "") -> None:
+    """Write and show the findings, say how to continue if the audit was stopped, and exit with its code."""
     found.to_json(work.out / "audit.json")  # before printing, which could fail
     found.to_html(work.out / "report.html")
     with suppress(BrokenPipeError, SystemExit):  # if only the first lines are read
@@ -144,16 +150,8 @@ def conclude(running: Stream, work: Work, run: Callable[..., Audit], checkpoint:
         for name in () if work.quiet else ("audit.json", "report.html"):
             console.print(visible(f"Written: {work.out / name}"), highlight=False, soft_wrap=True, markup=False)
         if not found.complete:
-            how = (
-                f"continue with: surefair resume {checkpoint}"
-                if checkpoint
-                else "without --checkpoint it cannot be resumed"
-            )
-            words = f"Stopped after {running.n_read:,} rows; {how}"
-            console.print(visible(words), highlight=False, soft_wrap=True, markup=False)
-    if not found.complete:
-        sys.exit(STOPPED)
-    sys.exit(EXIT_CODES[found.verdict])
+            console.print(visible(stopped), highlight=False, soft_wrap=True, markup=False)
+    sys.exit(EXIT_CODES[found.verdict] if found.complete else STOPPED)
 
 
 @contextmanager

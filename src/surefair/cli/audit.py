@@ -12,7 +12,7 @@ from surefair.cli._about import about_options
 from surefair.cli._columns import column_options, split_names
 from surefair.cli._decisions import decision_options, judging_options
 from surefair.cli._training import training_options
-from surefair.cli._work import Work, conclude, one_line_errors, prepare_folder, work_options
+from surefair.cli._work import Work, conclude, deliver, one_line_errors, prepare_folder, work_options
 from surefair.names import file_names
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -28,6 +28,10 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @column_options(required=False)
 @training_options
 @judging_options
+@click.option(
+    "--estimator", metavar="MODULE:OBJECT",
+    help="Scikit-learn classifier to train and audit, for example sklearn.ensemble:RandomForestClassifier.",
+)  # fmt: skip
 @click.option("--clusters", help="Column of what rows belong to, for example a person with several rows.")
 @click.option("--include-sensitive", is_flag=True, help="Learn from the sensitive columns too.")
 @click.option("--keep-order", is_flag=True, help="Train on rows in the order of the data.")
@@ -50,6 +54,7 @@ def command(
     data: str,
     columns: dict[str, Any],
     policy: Path | None,
+    estimator: str | None,
     checkpoint: Path | None,
     engine: str,
     address: str | None,
@@ -59,11 +64,12 @@ def command(
     """Measure how differently a model treats groups, with confidence intervals.
 
     DATA is a CSV (also compressed), Parquet or Arrow file, a folder of such files, or - for standard input. With
-    --decision or --score, the decisions or scores of a model that exists already are audited, in one pass. Without
-    them, two models are trained on the data, one with the criterion and one without, and measured on held-out rows. The
-    findings are shown as a table here, and written to audit.json and report.html in the folder OUT.
+    --decision or --score, the decisions or scores of a model that exists already are audited, in one pass. With
+    --estimator, a scikit-learn classifier is trained on most rows and audited on the others. Without them, two models
+    are trained on the data, one with the criterion and one without, and measured on held-out rows. The findings are
+    shown as a table here, and written to audit.json and report.html in the folder OUT.
     """
-    from surefair.audit.api import begin, check_engine, settings_of
+    from surefair.audit.api import begin, check_engine, check_learner, settings_of
     from surefair.audit.policy import read_policy
 
     for name in ("decision", "reference"):
@@ -74,6 +80,17 @@ def command(
         raise click.UsageError("Missing option '--sensitive'.")
     if policy is None and not (columns["label"] or settings["decision"] or settings["score"]):
         raise click.UsageError("Missing option '--decision' or '--score', or '--label' to train models.")
+    if estimator is not None:
+        from rich.console import Console
+
+        from surefair.audit.learner import audit_learner  # scikit-learn is slow to import
+
+        given = columns | settings
+        with one_line_errors():
+            check_learner(given, engine, checkpoint, policy)
+            prepare_folder(work.out, "audit.json", "report.html")
+            found = audit_learner(data, estimator, given, work.jobs)
+        deliver(found, work, Console(emoji=False))
     with one_line_errors():
         asked = settings_of(columns | settings, None if policy is None else read_policy(policy))
         try:

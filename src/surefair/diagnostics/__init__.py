@@ -32,12 +32,15 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the registry set
     from surefair.diagnostics.degenerate_replicates import DegenerateReplicates as DegenerateReplicates
     from surefair.diagnostics.dependent_rows import DependentRows as DependentRows
     from surefair.diagnostics.exceeded_tolerance import ExceededTolerance as ExceededTolerance
+    from surefair.diagnostics.failed_refits import FailedRefits as FailedRefits
     from surefair.diagnostics.few_clusters import FewClusters as FewClusters
     from surefair.diagnostics.few_rows_near_boundary import FewRowsNearBoundary as FewRowsNearBoundary
     from surefair.diagnostics.ineffective_constraint import IneffectiveConstraint as IneffectiveConstraint
     from surefair.diagnostics.late_column import LateColumn as LateColumn
     from surefair.diagnostics.late_group import LateGroup as LateGroup
     from surefair.diagnostics.local_optima import LocalOptima as LocalOptima
+    from surefair.diagnostics.low_coverage import LowCoverage as LowCoverage
+    from surefair.diagnostics.no_sample_weight import NoSampleWeight as NoSampleWeight
     from surefair.diagnostics.path_too_short import PathTooShort as PathTooShort
     from surefair.diagnostics.rare_column import RareColumn as RareColumn
     from surefair.diagnostics.repeated_rows import RepeatedRows as RepeatedRows

@@ -320,6 +320,7 @@ class Context(NamedTuple):
     trouble: str = ""  # why the replicates say nothing, if they do; every interval is then the whole range
     notes: str = ""  # one more sentence, without its full stop
     diagnostics: tuple[Diagnostic, ...] = ()  # what was found before
+    estimates: str = ""  # what the interval is for, in words, where it is not what the source usually estimates
 
 
 NO_CONTEXT = Context()
@@ -480,7 +481,7 @@ def _sentence(question: Question | ScoreQuestion, context: Context, unfairness: 
     estimate, low, high = ("undefined" if math.isnan(number) else f"{number:.3f}" for number in unfairness)
     level = f"{100.0 * question.confidence_level:.6g} %"
     words = f"The unfairness is {estimate} ({level} confidence interval {low} to {high}): {definition}"
-    words += f" The interval is for {SOURCES[question.source].estimates}."
+    words += f" The interval is for {context.estimates or SOURCES[question.source].estimates}."
     words += f" The positive value is {context.positive!r}." * (context.positive is not None)
     return words + f" {context.notes}." * bool(context.notes)
 

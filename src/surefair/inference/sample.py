@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -101,7 +101,7 @@ class Sample:
         columns = as_columns(given.sensitive_features, given.intersections)
         decided = decide(y_true, predictions, unlabelled, given.pos_label, given.threshold)
         first = next(iter(columns.values()))
-        names = ["y_pred"] if len(predictions) == 1 else [f"y_pred_{letter}" for letter in "ab"]
+        names = ["y_pred"] if len(predictions) == 1 else [f"y_pred_{which}" for which in _letters(len(predictions))]
         predicted = dict(zip(names, decided.decisions, strict=True))
         n = same_length(y_true=decided.truth, **predicted, sensitive_features=first.code)
         groups = Groups.of(columns).check_comparable()
@@ -152,11 +152,20 @@ class Sample:
         tables = (np.bincount(cell.ravel(), kind, minlength=n_cells) for kind in repeated)
         return Counts(*(np.asarray(table, dtype=np.float64).reshape(self.shape) for table in tables))
 
+    def called(self, positive: Any) -> Sample:
+        """Return the same rows with another name of the positive label."""
+        return replace(self, about=self.about._replace(positive=positive))
+
     def clustered(self, n_replicates: int, seed: int) -> Clustered | None:
         """Rows of each cell with random weights of whole clusters; None where rows are independent."""
         if self.keys is None:
             return None
         return count_clusters(self.cell, self.shape, self.keys, self.weight, n_replicates, seed)
+
+
+def _letters(n: int) -> Iterable[object]:
+    """Names of n models: letters if there are two, numbers otherwise."""
+    return "ab" if n == 2 else range(n)
 
 
 def relative_weight(sample_weight: Any, n: int) -> FloatArray:

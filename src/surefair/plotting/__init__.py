@@ -4,7 +4,7 @@ A file of this folder that defines ``DISPLAY``, a subclass of `Display`, adds th
 module. A new display is one new file.
 
 >>> sorted(DISPLAYS)[:3]
-['AuditDisplay', 'CalibrationDisplay', 'CoefficientDisplay']
+['ArbitrarinessDisplay', 'AuditDisplay', 'CalibrationDisplay']
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 from surefair.plotting.drawing import Display
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time the search below finds the same classes, and new ones
+    from surefair.plotting.arbitrariness import ArbitrarinessDisplay as ArbitrarinessDisplay
     from surefair.plotting.audit import AuditDisplay as AuditDisplay
     from surefair.plotting.calibration import CalibrationDisplay as CalibrationDisplay
     from surefair.plotting.coefficient import CoefficientDisplay as CoefficientDisplay
     from surefair.plotting.density import DensityDisplay as DensityDisplay
     from surefair.plotting.fairness_interval import FairnessIntervalDisplay as FairnessIntervalDisplay
+    from surefair.plotting.frontier import FrontierDisplay as FrontierDisplay
     from surefair.plotting.interval_path import IntervalPathDisplay as IntervalPathDisplay
     from surefair.plotting.threshold import ThresholdDisplay as ThresholdDisplay
 

@@ -513,5 +513,10 @@ def test_dependent_rows(people):
     assert "DependentRows" not in names
     assert audited.verdict == "within margin"
     audited, names = audit(table.assign(person=together), clusters="person")
+    assert "DependentRows" not in names  # intervals know which rows belong together
+    assert audited.verdict == "within margin"
+    assert audited.comparisons[0]["verdict"] == "not enough evidence"  # the comparison of the models does not
+    copies = pd.concat([table, table.head(1_500)])
+    audited, names = audit(copies)
     assert "DependentRows" in names
     assert audited.verdict == "not enough evidence"

@@ -24,6 +24,7 @@ from surefair.diagnostics import (
     degenerate_replicates,
     dependent_rows,
     exceeded_tolerance,
+    failed_refits,
     few_clusters,
     few_rows_near_boundary,
     ineffective_constraint,
@@ -111,6 +112,7 @@ CHECKS = {
         (lambda excess: dependent_rows.check_copies(1000, 100, excess), 51.0, 50.0),
     ],
     "ExceededTolerance": [(lambda low: exceeded_tolerance.check(low, 0.05), 0.08, 0.07)],
+    "FailedRefits": [(lambda failures: failed_refits.check(failures, 10), {4: "ValueError"}, {})],
     "FewClusters": [(lambda n: few_clusters.check(np.array([[n, 40.0]]), ["group 'a'", "group 'b'"]), 9.0, 10.0)],
     "FewRowsNearBoundary": [(few_rows_near_boundary.check, 29, 30)],
     "IneffectiveConstraint": [
@@ -124,6 +126,8 @@ CHECKS = {
         (lambda new: late_column.check([late_column.Column("{} of {}", 0, 500, new)], 1000, 10_000), 0.0, 0.05),
         (lambda n: late_column.check([late_column.Column("{} of {}", 0, 500)], 1000, n), 10_000, 1000),
     ],
+    "LowCoverage": [],  # see tests/bootstrap
+    "NoSampleWeight": [],  # likewise
     "OneDecision": [(lambda n: one_decision.check([1000.0, n]), 0.0, 1.0)],
     "LateGroup": [(late_group.check, "Group 'c' was not in the constraint set", "")],
     "LocalOptima": [],  # see test_diagnostics.py
@@ -327,8 +331,8 @@ def test_a_group_without_evaluation_rows_is_said_to_have_none():
 def test_only_these_diagnostics_always_forbid_a_verdict():
     forbidding = {name for name, kind in DIAGNOSTICS.items() if kind.forbids_verdict}
     assert forbidding == {
-        "ChangingGap", "ConstantDecisions", "DependentRows", "IneffectiveConstraint", "LateColumn", "OneDecision",
-        "RepeatedRows", "StoppedEarly", "TooFewReplicates", "UninformativeModel", "UnsettledModel",
+        "ChangingGap", "ConstantDecisions", "DependentRows", "FailedRefits", "IneffectiveConstraint", "LateColumn",
+        "OneDecision", "RepeatedRows", "StoppedEarly", "TooFewReplicates", "UninformativeModel", "UnsettledModel",
     }  # fmt: skip
     for shards, forbids in ((1, False), (2, True)):
         (one,) = start_not_forgotten.check(ONE, ONE, shards)

@@ -450,14 +450,14 @@ def test_rows_that_come_twice_count_once(tmp_path, log):
 def test_rows_that_cannot_be_used_are_counted_up_to_a_limit(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("approved,sex\n1,f\n,m\n2,m\n0,m\n1,?\nmaybe,f\n1,f,9\n")
-    found = watched(path, tmp_path / "state")
+    found = watched(path, tmp_path / "state", positive="1")
     assert found["counts"]["rows"] == 2
     assert found["bad_rows"] == {
         "a decision that is neither '1' nor '2'": 2, "no decision": 1, "no group": 1, "too many fields": 1
     }  # fmt: skip
     with pytest.raises(TooManyBadRows, match="5 rows cannot be used, and the limit is 4"):
-        watched(path, tmp_path / "other", max_bad_rows=4)
-    assert watched(path, tmp_path / "other", max_bad_rows=5)["counts"]["rows"] == 2
+        watched(path, tmp_path / "other", positive="1", max_bad_rows=4)
+    assert watched(path, tmp_path / "other", positive="1", max_bad_rows=5)["counts"]["rows"] == 2
 
 
 @pytest.mark.parametrize(("negative", "positive"), [("0", "1"), ("-1", "1"), ("1", "2"), ("no", "yes"), ("1", "yes")])

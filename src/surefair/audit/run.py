@@ -321,6 +321,7 @@ class Running(Stream):
         models = [one.values for one in found]
         diagnostics = [*common, *(d for one in found for d in one.diagnostics)]
         diagnostics += [d for model in self.models.values() for d in model.diagnostics]
+        checked = (*findings.CHECKED, *(() if settings.clusters is None else ("FewClusters",)))
         about_rows = [*common, *(d for d in diagnostics if isinstance(d, ChangingGap))]
         about_rows += dependent_rows.check(settings.clusters)  # the comparison of both models does not know clusters
         verdict = None
@@ -348,7 +349,7 @@ class Running(Stream):
             price=findings.price(evaluation, settings.confidence_level),
             comparisons=[] if evaluation.pairs is None else evaluation.pairs.compare(settings, about_rows),
             path=self.path,
-            assumptions=findings.assumptions(diagnostics),
+            assumptions=findings.assumptions(diagnostics, checked),
             versions={"surefair": version("surefair"), "python": platform.python_version()}
             | {name: version(name) for name in ("numpy", "numba", "scikit-learn", "pyarrow")},
         )

@@ -29,7 +29,7 @@ from surefair.training.stationary import PATIENCE, Conditions, Stationary
 WIDTH = 0.75
 """Width of the slope of a decision, relative to the spread of the scores, unless ``sharpness`` says otherwise."""
 
-ENOUGH = 1e-5  # residual of a replicate, small compared with its distance from the fit
+ENOUGH = 1e-6  # residual of a replicate, small compared with its distance from the fit
 ROUNDING = 1e-12  # deviation from its mean, relative to its size, up to which a column is constant
 MANY, SOME = 8_000, 4_000  # from so many rows on, the problem is first solved on about this many of them
 
@@ -164,8 +164,7 @@ def _settled(
     for column in which.tolist():
         own = replace(conditions, weight=V[:, column] / V[:, column].mean())
         with np.errstate(over="ignore", invalid="ignore"):  # a column that runs away stays where it was
-            near = fit._replace(theta=state.theta[:, column], push=state.push[:, column])
-            found = own.beside(near, task.tolerance, task.penalty * task.loss.penalty_factor, ENOUGH, PATIENCE)
+            found = own.beside(fit, task.tolerance, task.penalty * task.loss.penalty_factor, ENOUGH, PATIENCE)
         state = learner.moved(state, column, V[:, column], found.theta, found.push) if found.reached else state
     return state
 

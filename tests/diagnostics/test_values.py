@@ -23,12 +23,15 @@ from surefair.diagnostics import (
     degenerate_replicates,
     dependent_rows,
     exceeded_tolerance,
+    failed_refits,
     few_clusters,
     few_rows_near_boundary,
     ineffective_constraint,
     issue,
     late_column,
     late_group,
+    low_coverage,
+    no_sample_weight,
     one_decision,
     path_too_short,
     rare_column,
@@ -164,6 +167,9 @@ CHECKS = {
         (lambda length: time_dependence.check(runs_of(np.arange(1000) // length % 2), (), []), 100, 1),
         (lambda root: time_dependence.check_path(root * ONE, ONE, 200), 5.0, 0.4),
     ],
+    "FailedRefits": [(lambda failures: failed_refits.check(failures, 10), {3: "ValueError: no rows"}, {})],
+    "LowCoverage": [(lambda share: low_coverage.check(["Tree"], {"Tree": share}), 0.91, 0.93)],
+    "NoSampleWeight": [(lambda takes: no_sample_weight.check(takes, False, "Learner"), False, True)],
     "TooFewReplicates": [(lambda n: too_few_replicates.check(n, 0.95, "percentile"), 38, 39)],
     "UninformativeModel": [
         (lambda right: uninformative_model.check(*three_tables(right, 50.0, 1.0)), 60.0, 80.0),
@@ -175,7 +181,7 @@ CHECKS = {
     ],
 }
 WITHOUT_NUMBERS = [
-    *(cases[0][0] for name, cases in CHECKS.items() if name in ("DependentRows", "LateGroup", "OneDecision")),
+    *(CHECKS[name][0][0] for name in ("DependentRows", "LateGroup", "NoSampleWeight", "OneDecision")),
     stopped_early.check,
     step_too_large.check_finite,
     CHECKS["DegenerateReplicates"][2][0],
@@ -309,8 +315,8 @@ def test_a_group_without_evaluation_rows_is_said_to_have_none():
 def test_only_these_diagnostics_always_forbid_a_verdict():
     forbidding = {name for name, kind in DIAGNOSTICS.items() if kind.forbids_verdict}
     assert forbidding == {
-        "ChangingGap", "ConstantDecisions", "DependentRows", "IneffectiveConstraint", "LateColumn", "OneDecision",
-        "RepeatedRows", "StoppedEarly", "TooFewReplicates", "UninformativeModel", "UnsettledModel",
+        "ChangingGap", "ConstantDecisions", "DependentRows", "FailedRefits", "IneffectiveConstraint", "LateColumn",
+        "OneDecision", "RepeatedRows", "StoppedEarly", "TooFewReplicates", "UninformativeModel", "UnsettledModel",
     }  # fmt: skip
     for shards, forbids in ((1, False), (2, True)):
         (one,) = start_not_forgotten.check(ONE, ONE, shards)

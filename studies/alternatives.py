@@ -1,9 +1,9 @@
 """Measure how often sf.alternative says yes: at the boundary of what is asked for, and beyond it.
 
-Labels depend on one feature; a second one stands for the group. The model in use gives a bonus to a group, which the
-bonus sets its unfairness by. A population of 200,000 rows says by how much a model without the bonus is less unfair, and
-how much its accuracy differs; the demands are set relative to that. At a shortfall of 0 or more no model meets them, so
-every yes is wrong. The last line lets an adversary try ten seeds of the splits and keep the smallest p-value.
+Labels depend on one feature; a second one stands for the group. The model in use gives a bonus to one group, which
+makes it unfair. A population of 200,000 rows says by how much a model without the bonus is less unfair. The demand is
+set relative to that, and the accuracy may fall by 0.1. At a shortfall of 0 or more no model meets the demand, so every
+yes is wrong. The last line lets an adversary try ten seeds of the splits and keep the smallest p-value.
 
     python studies/alternatives.py [--repetitions R] [--rows N] [--keep] [--quiet]
 """

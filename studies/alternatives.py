@@ -19,7 +19,7 @@ import results
 
 import surefair as sf
 
-SHORTFALLS = (0.02, 0.0, -0.02, -0.04, -0.08)
+SHORTFALLS = (0.02, 0.0, -0.04, -0.08, -0.12, -0.16)
 SEEDS = 10
 
 
@@ -61,7 +61,7 @@ def main() -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=1000)
-    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args()

@@ -312,5 +312,5 @@ def test_too_few_rows_or_replicates_are_refused():
         calibrate(sf.FairClassifier(n_replicates=0))
     with pytest.raises(ValueError, match="n_warmup must be a whole number"):
         calibrate(sf.FairClassifier(n_warmup=-1))
-    with pytest.raises(TypeError, match="calibrate takes a FairClassifier; received str"):
+    with pytest.raises(TypeError, match="calibrate takes a FairClassifier or a BootstrapClassifier; received str"):
         calibrate("FairClassifier")

@@ -97,6 +97,8 @@ calibrate: .venv/installed  ## run the full statistical studies; results in docs
 	$(BIN)/python studies/shards.py
 	$(BIN)/python studies/anytime.py
 	$(BIN)/python studies/learners.py
+	$(BIN)/python studies/frontier_bands.py
+	$(BIN)/python studies/alternatives.py
 
 reproduce: .venv/installed  ## repeat the paper's experiments; figures and tables in docs/results/paper; minutes
 	$(BIN)/surefair reproduce --out docs/results/paper

@@ -6,11 +6,14 @@ fresh rows (total, training), the gap of one such model (retraining), and the ga
 second table has arbitrariness: how often its interval contains the share of rows on which two fresh models disagree.
 
     python studies/learners.py [--repetitions R] [--learners a,b] [--rows N,N] [--refits B,B] [--keep] [--quiet]
+
+With ``--keep``, lines of other learners and sizes that the last run kept stay.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
 from functools import cache
 from typing import Any
@@ -36,7 +39,7 @@ LINEAR = {
 OTHERS = {
     "gradient boosting": HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=8, early_stopping=False),
     "random forest": RandomForestClassifier(n_estimators=50, min_samples_leaf=5),
-    "small network": make_pipeline(StandardScaler(), MLPClassifier((16,), max_iter=60)),
+    "small network": make_pipeline(StandardScaler(), MLPClassifier((8,), max_iter=40)),
     "ExponentiatedGradient": ExponentiatedGradient(LogisticRegression(), DemographicParity(), eps=0.02, max_iter=15),
 }
 
@@ -99,6 +102,12 @@ def disagree(name: str, n: int, B: int, args: argparse.Namespace) -> dict[str, A
             "repetitions": args.repetitions}  # fmt: skip
 
 
+def _beside(before: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines of an earlier run that this one did not measure again, and those of this one."""
+    done = {(row["learner"], row["rows"], row["refits"]) for row in rows}
+    return [row for row in before if (row["learner"], row["rows"], row["refits"]) not in done] + rows
+
+
 def main() -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -120,6 +129,9 @@ def main() -> None:
         apart.append(disagree(name, int(args.rows.split(",")[0]), int(args.refits.split(",")[-1]), args))
         results.console.print(apart[-1])
     low = float(binom.ppf(0.01, args.repetitions, 0.95) / args.repetitions)
+    if args.keep and (known := results.FOLDER / "learners.json").exists():
+        before = json.loads(known.read_text())
+        rows, apart = _beside(before["rows"], rows), _beside(before["arbitrariness"], apart)
     settings = {"population": N_POPULATION, "evaluation_rows": N_EVALUATION, "chance_leaves_open": low}
     results.keep("learners", settings, rows, arbitrariness=apart)
 

@@ -42,7 +42,7 @@ from surefair.classifier import (
 from surefair.criteria import Criterion
 from surefair.diagnostics import Diagnostic, failed_refits, issue, low_coverage, no_sample_weight
 from surefair.engines.local import called
-from surefair.inference.arbitrariness import Arbitrariness, Decided
+from surefair.inference.arbitrariness import Arbitrariness
 from surefair.inference.interval import Interval, Question
 from surefair.inference.limits import check_level
 from surefair.inference.metric import Metric, get_metric
@@ -309,9 +309,7 @@ class BootstrapClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  
         refits = self.refits(X, None, given, get_metric("demographic_parity"))
         if refits.n < 2:
             raise ValueError(f"Two refits are needed, and this classifier has {refits.n}. Fit with n_replicates=10.")
-        sample = refits.sample
-        decided = Decided(np.stack(sample.decisions[1:], axis=1) > 0, sample.codes, sample.weight)
-        return Arbitrariness.of(decided, sample.about.groups, sample.about.library, confidence_level, self.n_rows_)
+        return refits.arbitrariness(confidence_level)
 
     def refits(self, X: Any, y: Any, given: Input, metric: Metric, only_fit: bool = False) -> Refits:
         """Decide on evaluation rows with the fit and its refits; with the fit alone where that is enough.

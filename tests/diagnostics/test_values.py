@@ -31,6 +31,8 @@ from surefair.diagnostics import (
     issue,
     late_column,
     late_group,
+    low_coverage,
+    no_sample_weight,
     one_decision,
     path_too_short,
     rare_column,
@@ -169,6 +171,9 @@ CHECKS = {
         (lambda length: time_dependence.check(runs_of(np.arange(1000) // length % 2), (), []), 100, 1),
         (lambda root: time_dependence.check_path(root * ONE, ONE, 200), 5.0, 0.4),
     ],
+    "FailedRefits": [(lambda failures: failed_refits.check(failures, 10), {3: "ValueError: no rows"}, {})],
+    "LowCoverage": [(lambda share: low_coverage.check(["Tree"], {"Tree": share}), 0.91, 0.93)],
+    "NoSampleWeight": [(lambda takes: no_sample_weight.check(takes, False, "Learner"), False, True)],
     "TooFewReplicates": [(lambda n: too_few_replicates.check(n, 0.95, "percentile"), 38, 39)],
     "UninformativeModel": [
         (lambda right: uninformative_model.check(*three_tables(right, 50.0, 1.0)), 60.0, 80.0),
@@ -180,7 +185,7 @@ CHECKS = {
     ],
 }
 WITHOUT_NUMBERS = [
-    *(cases[0][0] for name, cases in CHECKS.items() if name in ("DependentRows", "LateGroup", "OneDecision")),
+    *(CHECKS[name][0][0] for name in ("DependentRows", "LateGroup", "NoSampleWeight", "OneDecision")),
     stopped_early.check,
     step_too_large.check_finite,
     CHECKS["DegenerateReplicates"][2][0],

@@ -149,6 +149,7 @@ def _concluded(found: Audit, refits: Refits, about: dict[str, Any]) -> Audit:
         f"Trained on {about['training']:,} rows, and refitted {refits.n} times.",
         f"If it were trained again on as many new rows, the unfairness on these rows would be between {again.low:.3f} "
         f"and {again.high:.3f}.",
+        refits.arbitrariness(level).sentence,
     )
     model |= {
         "intervals": [one.to_dict() for one in intervals.values()],

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.stats import t
 
 from surefair.diagnostics import Diagnostic
+from surefair.inference.arbitrariness import Arbitrariness, Decided
 from surefair.inference.checks import decision_diagnostics
 from surefair.inference.counts import Counts, count_decisions, rates_of
 from surefair.inference.cross_fit import stretch
@@ -100,6 +101,13 @@ class Refits:
             context = self._context(question.source)._replace(trouble=f"{self.n} refits succeeded, and two are needed")
             return make_interval(question, self.counts.of(0), self.sample.about.groups, nothing, context=context)
         return self._percentiles(question) if question.method == "percentile" else self._by_t(question)
+
+    def arbitrariness(self, confidence_level: float) -> Arbitrariness:
+        """Estimate how often two fresh models disagree about a row."""
+        sample = self.sample
+        decided = Decided(np.stack(sample.decisions[1:], axis=1) > 0, sample.codes, sample.weight)
+        about = sample.about
+        return Arbitrariness.of(decided, about.groups, about.library, confidence_level, self.trained.n_rows)
 
     def _context(self, source: str) -> Context:
         about = self.sample.about

@@ -27,7 +27,7 @@ from surefair.inference.counts import Counts, count_weights, effective_sides, ra
 from surefair.inference.cross_fit import deal
 from surefair.inference.evaluation import model_interval
 from surefair.inference.interval import WITHIN, Interval, Question, plain
-from surefair.inference.limits import Gaps, Pairs, check_level, fold, gap_limits
+from surefair.inference.limits import Gaps, Pairs, check_level, few_sides, fold, gap_limits, single_limits
 from surefair.inference.metric import Metric, get_metric
 from surefair.inference.moves import between, rate_moves
 from surefair.inference.pairing import unfairness_limits
@@ -348,11 +348,13 @@ def frontier_of(models: dict[float | None, Model], test: Rows, question: Questio
     moves = _moves(list(models.values()), tallies, test, question)
     pairs = Pairs.of(test.groups, question.metric.ratio)
     bands = _bands(moves, pairs, intervals, question)
-    accuracies, accuracy_bands = _accuracies(moves.accuracy, moves.accuracy_off, question.confidence_level)
-    accuracies = [Difference(*(min(max(end, 0.0), 1.0) for end in one)) for one in accuracies]
-    accuracy_bands = [(max(low, 0.0), min(high, 1.0)) for low, high in accuracy_bands]
-    off = moves.accuracy_off - moves.accuracy_off[:, :1]
-    costs, _ = _accuracies(moves.accuracy - moves.accuracy[0], off, question.confidence_level)
+    level = question.confidence_level
+    n = float(test.weight.sum() ** 2 / (test.weight @ test.weight))
+    accuracies, accuracy_bands = _accuracies(moves.accuracy, moves.accuracy_off, level, n, exact=True)
+    costs, _ = _accuracies(
+        moves.accuracy - moves.accuracy[0], moves.accuracy_off - moves.accuracy_off[:, :1], level, n, exact=False
+    )
+    costs[0] = Difference(0.0, 0.0, 0.0)
     changes = _changes(moves, pairs, intervals, question)
     points = tuple(
         FrontierPoint(tolerance, *rest)
@@ -443,14 +445,29 @@ def _bands(moves: _Moves, pairs: Pairs, intervals: list[Interval], question: Que
     return found
 
 
-def _accuracies(value: FloatArray, off: FloatArray, level: float) -> tuple[list[Difference], list[tuple[float, float]]]:
-    """Intervals of accuracies, or of their differences, each by itself; and a band for all together."""
-    spread = np.sqrt(np.mean(off**2, axis=0))
-    alone = norm.isf((1.0 - level) / 2.0) * spread
+def _accuracies(
+    value: FloatArray, off: FloatArray, level: float, n: float, exact: bool
+) -> tuple[list[Difference], list[tuple[float, float]]]:
+    """Intervals of accuracies, or of their differences, each by itself; and a band for all together.
+
+    Where few rows are decided wrongly, limits of accuracies are at least as wide as exact ones; where two models differ
+    on few rows, one more row may have been among them.
+    """
+    spread = np.sqrt(np.mean(off**2, axis=0) + (0.0 if exact else 1.0 / n**2))
     far = np.divide(np.abs(off), spread, out=np.zeros_like(off), where=spread > 0.0).max(axis=1)
-    c = max(float(norm.isf((1.0 - level) / 2.0)), float(np.quantile(far, level, method="weibull")))
-    each = [Difference(float(v), float(v - half), float(v + half)) for v, half in zip(value, alone, strict=True)]
-    return each, [(float(v - c * s), float(v + c * s)) for v, s in zip(value, spread, strict=True)]
+    c = float(norm.isf((1.0 - level) / 2.0))
+    both = []
+    for times in (c, max(c, float(np.quantile(far, level, method="weibull")))):
+        low, high = value - times * spread, value + times * spread
+        if exact:
+            sides = n * np.stack([value, 1.0 - value])[:, None]
+            least, most = single_limits(sides, 1.0 - 2.0 * float(norm.sf(times)))
+            few = few_sides(sides)[0]
+            low, high = np.where(few, np.fmin(low, least[0]), low), np.where(few, np.fmax(high, most[0]), high)
+            low, high = low.clip(0.0, 1.0), high.clip(0.0, 1.0)
+        both.append((low.tolist(), high.tolist()))
+    each = [Difference(*numbers) for numbers in zip(value.tolist(), *both[0], strict=True)]
+    return each, list(zip(*both[1], strict=True))
 
 
 def _changes(moves: _Moves, pairs: Pairs, intervals: list[Interval], question: Question) -> list[Difference]:

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import surefair as sf
-from surefair.diagnostics import FailedRefits, NoSampleWeight, TooFewReplicates, low_coverage
+from surefair.diagnostics import FailedRefits, NoSampleWeight, TooFewReplicates
 from surefair.inference.refits import ESTIMATES
 from surefair.inference.sources import SOURCES
 from surefair.learners.multipliers import Multipliers
@@ -308,10 +308,3 @@ def test_groups_reach_an_estimator_that_takes_them():
     frame = pd.DataFrame({"z": TRAIN.sensitive})
     clf.fit(TRAIN.X, TRAIN.y, sensitive_features=frame)
     assert ask(clf).n == 800
-
-
-def test_a_learner_whose_intervals_were_seen_to_fall_short_is_named(monkeypatch):
-    monkeypatch.setitem(low_coverage.MEASURED, "DecisionTreeClassifier", 0.85)
-    (one,) = low_coverage.check(["Pipeline", "DecisionTreeClassifier"])
-    assert "DecisionTreeClassifier contained the truth 85 % of the time" in one.message
-    assert low_coverage.check(["LogisticRegression"]) == []

@@ -114,7 +114,6 @@ CHECKS = {
         (lambda excess: dependent_rows.check_copies(1000, 100, excess), 51.0, 50.0),
     ],
     "ExceededTolerance": [(lambda low: exceeded_tolerance.check(low, 0.05), 0.08, 0.07)],
-    "FailedRefits": [(lambda failures: failed_refits.check(failures, 10), {4: "ValueError"}, {})],
     "FewClusters": [(lambda n: few_clusters.check(np.array([[n, 40.0]]), ["group 'a'", "group 'b'"]), 9.0, 10.0)],
     "FewRowsNearBoundary": [(few_rows_near_boundary.check, 29, 30)],
     "IneffectiveConstraint": [
@@ -128,8 +127,6 @@ CHECKS = {
         (lambda new: late_column.check([late_column.Column("{} of {}", 0, 500, new)], 1000, 10_000), 0.0, 0.05),
         (lambda n: late_column.check([late_column.Column("{} of {}", 0, 500)], 1000, n), 10_000, 1000),
     ],
-    "LowCoverage": [],  # see tests/bootstrap
-    "NoSampleWeight": [],  # likewise
     "OneDecision": [(lambda n: one_decision.check([1000.0, n]), 0.0, 1.0)],
     "LateGroup": [(late_group.check, "Group 'c' was not in the constraint set", "")],
     "LocalOptima": [],  # see test_diagnostics.py

@@ -133,3 +133,14 @@ def test_the_command_writes_a_page_and_exits_by_the_margin(tmp_path):
     bad = CliRunner().invoke(main, ["frontier", *common, "--tolerances", "0.1"])
     assert bad.exit_code == 1
     assert "different numbers" in bad.output
+
+
+def test_a_constraint_that_changes_nothing_is_reported():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1_200, 2))
+    y = (X[:, 0] + rng.normal(size=1_200) > 0.0).astype(int)
+    clf = sf.FairClassifier(n_replicates=40, random_state=0)
+    with pytest.warns(sf.diagnostics.ChanceConstraint, match="by more than chance"):
+        found = sf.frontier(clf, X, y, sensitive_features=rng.integers(2, size=1_200), tolerances=[0.05, 0.0])
+    assert "ChanceConstraint" in {one.name for one in found.diagnostics}
+    assert "by more than chance" in str(found.to_dict()["diagnostics"])

@@ -364,7 +364,9 @@ def frontier_of(models: dict[float | None, Model], test: Rows, question: Questio
     first = next(iter(models.values()))
     constrained = [model for tolerance, model in models.items() if tolerance is not None]
     criterion = constrained[0].problem.criterion
-    diagnostics = tuple(dict.fromkeys(one for point in points for one in point.interval.diagnostics))
+    warned = [one for point in points for one in point.interval.diagnostics]
+    warned += [one for model in constrained for one in model.diagnostics]  # say, a constraint that changes nothing
+    diagnostics = tuple({(one.name, one.message): one for one in warned}.values())
     found = Frontier(
         points=points, criterion="" if criterion is None else criterion.name, metric=question.metric.name,
         source=question.source, confidence_level=question.confidence_level, n=test.n, n_training=first.n_rows,

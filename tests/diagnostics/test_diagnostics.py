@@ -20,6 +20,7 @@ from surefair.diagnostics import (
     CovarianceDisagreement,
     DegenerateReplicates,
     Diagnostic,
+    EntangledGaps,
     FewRowsNearBoundary,
     LateGroup,
     LocalOptima,
@@ -412,6 +413,32 @@ def test_chance_constraint():
         assert "raise tolerance" in names[ChanceConstraint]
         assert not fit(apart, **how)
     assert not fit(X, fixed=True, tolerance=1.0)
+
+
+def test_entangled_gaps():
+    """Groups that differ in one way only leave one way to change the gaps of positive and of negative rows."""
+
+    def fit(apart, n=6000, seed=5, **how):
+        rng = np.random.default_rng(seed)
+        group, X = rng.integers(0, 2, n), rng.normal(size=(n, 4))
+        y = X[:, 0] + 0.8 * X[:, 1] + rng.normal(size=n) > 0.0
+        X[:, 2] += 0.5 * y + (group * y if apart else group)
+        X[:, 3] += (0.5 * y + group * ~y) if apart else 0.0
+        clf = sf.FairClassifier("equalized_odds", n_replicates=20, random_state=0, **how)
+        names, _ = found(lambda: clf.fit(X, y, sensitive_features=group))
+        return names, clf.model_.fit.learner.lengths(clf.model_.fit.state)
+
+    for how in ({"solver": "exact"}, {"solver": "one_pass"}):
+        names, lengths = fit(False, **how)
+        assert "only 1 of 2 independent ways" in names[EntangledGaps]
+        assert lengths[0] > 40.0
+        assert lengths[1] < 2.0
+        names, lengths = fit(True, **how)
+        assert not names
+        assert lengths[1] > 10.0
+    assert not fit(False, tolerance=0.05)[0]
+    names, _ = fit(True, n=3000)
+    assert "hardly depends on the coefficients" in names[EntangledGaps]
 
 
 def test_too_few_replicates():

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the registry set
     from surefair.diagnostics.covariance_disagreement import CovarianceDisagreement as CovarianceDisagreement
     from surefair.diagnostics.degenerate_replicates import DegenerateReplicates as DegenerateReplicates
     from surefair.diagnostics.dependent_rows import DependentRows as DependentRows
+    from surefair.diagnostics.entangled_gaps import EntangledGaps as EntangledGaps
     from surefair.diagnostics.exceeded_tolerance import ExceededTolerance as ExceededTolerance
     from surefair.diagnostics.failed_refits import FailedRefits as FailedRefits
     from surefair.diagnostics.few_clusters import FewClusters as FewClusters

@@ -620,6 +620,12 @@ class StochasticNewton:
         inverted = solved(c, gram, on, self.give, pairs[:, : int(state.rank[0, 0])])
         return kernels.Geometry(inverse, tangent, derivative, along, lift, gram, inverted, self.form.ridge)
 
+    def lengths(self, state: NewtonState) -> FloatArray:
+        """Squared lengths of the slopes of the combinations of gaps that an equality acts on, relative to chance."""
+        c = self.form.comparisons
+        slopes = c.rate_sums(c.shares(self._moving_of(state.anchor).value[:, 0]), state.tangent[:, 0])
+        return self._combinations(slopes, state.inverse[:, 0], state.followed[:, 0], state.noise[:, 0])[0]
+
     def _combinations(
         self, slopes: FloatArray, inverse: FloatArray, on: FloatArray, noise: FloatArray
     ) -> tuple[FloatArray, FloatArray]:

@@ -19,6 +19,7 @@ from surefair.diagnostics import (
     Diagnostic,
     chance_constraint,
     degenerate_replicates,
+    entangled_gaps,
     ineffective_constraint,
     late_group,
     rare_column,
@@ -94,7 +95,19 @@ def check_groups(fit: Fit) -> list[Diagnostic]:
         f"{groups.words[one % c.n_groups]} and {groups.words[two % c.n_groups]}{rates[one // c.n_groups]}"
         for one, two in c.pairs[left & _matters(fit, left)].tolist()
     ]
-    return found + chance_constraint.check_pairs(pairs)
+    return found + chance_constraint.check_pairs(pairs) + _check_combinations(fit)
+
+
+def _check_combinations(fit: Fit) -> list[Diagnostic]:
+    """Check whether an equality of several gaps acts on more than chance."""
+    if not fit.is_newton or fit.problem.tolerance > 0.0 or fit.problem.penalty is not None:
+        return []
+    learner: Any = fit.learner
+    gaps = learner.pushes(fit.state)[1] * fit.state.followed
+    largest = int(np.argmax(np.abs(gaps[:, 0])))
+    error = float(gaps[largest, 1:].std(ddof=1)) if fit.problem.n_replicates > 1 else 0.0
+    held = int(fit.state.rank[0, 0])
+    return entangled_gaps.check(learner.lengths(fit.state), held, float(abs(gaps[largest, 0])), error)
 
 
 def _matters(fit: Fit, left: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -10,10 +10,11 @@ below 90 %, which must be at most 5 %.
 
     python studies/calibration.py [--repetitions R] [--replicates B] [--rows N ...] [--data NAME ...]
                                   [--criterion NAME ...] [--tolerance T ...] [--loss NAME ...] [--surrogate NAME]
-                                  [--jobs J] [--keep] [--quiet]
+                                  [--jobs J] [--finished] [--keep] [--quiet]
 
 The study saves finished problems in build/calibration.jsonl, with a hash of the library's code, so an interrupted run
-can be resumed.
+can be resumed. ``--finished`` shows only problems that earlier runs have finished, whatever the code was; so a long
+study can be computed in parts.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 
 CRITERIA = ("demographic_parity", "false_positive_rate", "false_negative_rate", "equalized_odds")
+REPORTED = ("false_omission_rate", "false_discovery_rate")  # shown but not judged
 TOLERANCES = (0.0, 0.05, 0.2)
 LOSSES = ("log_loss", "squared_error")
 ROWS = (20_000, 4_000)
@@ -66,8 +68,8 @@ def population(name: str) -> Any:
     return DATA[name]()
 
 
-def finished() -> dict[str, Any]:
-    """Results of finished problems, by problem."""
+def finished(with_code: bool) -> dict[str, Any]:
+    """Results of finished problems, by problem, with the hash of the code or without it; the latest of each."""
     lines = FINISHED.read_text().splitlines() if FINISHED.exists() else []
     found = {}
     for line in lines:
@@ -75,20 +77,22 @@ def finished() -> dict[str, Any]:
             one = json.loads(line)
         except ValueError:  # an interruption cut the line off
             continue
-        found[json.dumps(one["problem"], sort_keys=True)] = one["result"]
+        problem = {name: value for name, value in one["problem"].items() if with_code or name != "code"}
+        found[json.dumps(problem, sort_keys=True)] = one["result"]
     return found
 
 
 def measure(
     data: str, criterion: str, tolerance: float, loss: str, n: int, args: argparse.Namespace
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any] | None:  # fmt: skip
     """Calibration of one problem as plain values, computed or taken from an earlier run."""
     problem: dict[str, Any] = {"data": data, "criterion": criterion, "tolerance": tolerance, "loss": loss, "rows": n}
     problem |= {"surrogate": args.surrogate, "repetitions": args.repetitions, "replicates": args.replicates}
-    problem["code"] = results.digest()
-    known = finished().get(json.dumps(problem, sort_keys=True))
-    if known is not None:
-        return known
+    known = finished(with_code=not args.finished)
+    problem |= {} if args.finished else {"code": results.digest()}
+    found = known.get(json.dumps(problem, sort_keys=True))
+    if found is not None or args.finished:
+        return found
     rows = population(data)
     found = sf.calibrate(
         sf.FairClassifier(
@@ -120,8 +124,6 @@ def measure(
 
 def failures(found: dict[str, Any], data: str, n: int, level: float) -> list[tuple[str, str]]:
     """Quantities whose coverage is out of bounds by more than chance explains, each with "below" or "above"."""
-    if n not in BOUNDS:
-        return []
     least, most = BOUNDS[n]
     most = 1.0 if data in LATTICE else most
     failed = []
@@ -149,22 +151,29 @@ def _failing_coefficients(found: dict[str, Any], least: float, most: float) -> l
 
 def explains(diagnostic: str, name: str, side: str) -> bool:
     """Whether a diagnostic explains a coverage that is out of bounds."""
-    if diagnostic in ("FewRowsNearBoundary", "DegenerateReplicates"):  # the gap moves in jumps
+    if diagnostic == "DegenerateReplicates":  # the gap moves in jumps
         return name in SHADES and name != "evaluation"
     if diagnostic == "SmallEvaluationSet":  # the limits are exact then, and wide
         return side == "above" and name in ("evaluation", "total")
     if diagnostic in ("SmallGroup", "TimeDependence", "TooFewReplicates", "ExceededTolerance"):
         return False
-    return name != "evaluation"  # the other diagnostics are about training
+    return name != "evaluation"  # the others are about training; few rows near the boundary carry the constraint, too
 
 
-def summary(found: dict[str, Any], data: str, n: int, level: float) -> dict[str, Any]:
+def is_judged(criterion: str, n: int) -> bool:
+    """Whether a problem must be within bounds."""
+    return criterion in CRITERIA and n in BOUNDS
+
+
+def summary(found: dict[str, Any], problem: tuple[str, str, float, str, int], level: float) -> dict[str, Any]:
     """One line of the table."""
+    data, criterion, _, _, n = problem
     gaps = {row["source"]: row["coverage"] for row in found["table"] if row["kind"] == "gap"}
     coefs = [row["coverage"] for row in found["table"] if row["kind"] == "coefficient" and row["coverage"] is not None]
     diagnostics = {name: share for name, share in found["warned"].items() if hasattr(sf.diagnostics, name)}
-    failed = failures(found, data, n, level)
-    verdict = "holds" if n in BOUNDS else "not judged"
+    judged = is_judged(criterion, n)
+    failed = failures(found, data, n, level) if judged else []
+    verdict = "holds" if judged else "not judged"
     if failed:
         often = [name for name, share in diagnostics.items() if share >= 0.5]
         explained = all(any(explains(diagnostic, *one) for diagnostic in often) for one in failed)
@@ -201,6 +210,20 @@ def widths(found: dict[str, Any]) -> dict[str, Any]:
     row |= {"spread_coef_lowest": float(np.min([one["spread_ratio"] for one in coefs]))}
     row |= {"spread_coef_highest": float(np.max([one["spread_ratio"] for one in coefs]))}
     return row | {"bias_coef_largest": float(np.max([abs(one["bias"]) for one in coefs]))}
+
+
+def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Mean coverage over the problems that hold or fail; those that a diagnostic warns of are left out.
+
+    Problems of one data set share their draws, so the mean is less precise than the number of repetitions suggests.
+    """
+    lines = []
+    for n, loss in dict.fromkeys((row["rows"], row["loss"]) for row in rows):
+        some = [row for row in rows if (row["rows"], row["loss"]) == (n, loss) and row["verdict"] in ("holds", "FAILS")]
+        shares = {name: [row[name] for row in some if row[name] is not None] for name in (*SHADES, "coef_mean")}
+        means = {name: float(np.mean(values)) for name, values in shares.items() if values}
+        lines.append({"rows": n, "loss": loss, "problems": len(some), **means})
+    return lines
 
 
 def draw(rows: list[dict[str, Any]]) -> Any:
@@ -247,23 +270,24 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=99)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
     parser.add_argument("--data", nargs="*", choices=DATA, default=list(DATA))
-    parser.add_argument("--criterion", nargs="*", choices=CRITERIA, default=CRITERIA)
+    parser.add_argument("--criterion", nargs="*", choices=CRITERIA + REPORTED, default=CRITERIA)
     parser.add_argument("--tolerance", type=float, nargs="*", default=TOLERANCES)
     parser.add_argument("--loss", nargs="*", choices=LOSSES, default=LOSSES)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--finished", action="store_true", help="show what earlier runs have finished")
     parser.add_argument("--keep", action="store_true", help="save the results for the docs, with their options")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args()
     order = product(args.loss, args.rows, args.data, args.criterion, args.tolerance)
     problems = [(data, criterion, tolerance, loss, n) for loss, n, data, criterion, tolerance in order]
-    found = {problem: measure(*problem, args) for problem in problems}
-    judged = sum(len(SHADES) for (*_, n) in found if n in BOUNDS)
+    measured = {problem: measure(*problem, args) for problem in problems}
+    found = {problem: one for problem, one in measured.items() if one is not None}
+    judged = sum(len(SHADES) for (_, criterion, _, _, n) in found if is_judged(criterion, n))
     level = 1.0 - 0.05 / max(judged, 1)
     rows, wide = [], []
     for problem, one in found.items():
         names = dict(zip(("data", "criterion", "tolerance", "loss", "rows"), problem, strict=True))
-        n = problem[-1]
-        rows.append(names | summary(one, problem[0], n, level))
+        rows.append(names | summary(one, problem, level))
         wide.append(names | widths(one))
     settings = {
         "repetitions": args.repetitions,
@@ -275,7 +299,7 @@ def main() -> None:
     print(f"{'':54} | {', '.join(SHADES)} | coefficients: lowest, mean, highest | verdict")
     for row in rows:
         print(line(row))
-    if results.keep("calibration", settings, rows, shown=(), widths=wide):
+    if results.keep("calibration", settings, rows, shown=("pooled",), pooled=pooled(rows), widths=wide):
         picture.savefig(results.FOLDER / "calibration.png", dpi=120)
     else:
         FINISHED.parent.mkdir(exist_ok=True)

@@ -24,7 +24,9 @@ both.
 
 The Hessian H of the Lagrangian and the slopes G are sums over the rows of the stream at the coefficients of the fit.
 They are the same for all replicates; replicates differ by their own gradients, values and multipliers. They are renewed
-where the number of rows has grown by a sixteenth.
+where the number of rows has grown by a sixteenth. Then the values f_g also take in what their slopes do not say, the
+curvature of the rates along the way of the fit, as 2,000 warm-up rows or more show it. Without that, a fit that begins
+far away from its optimum would hold a gap that is not the one it has.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ PACKED = 4  # numbers of a waiting row between its features and its groups: labe
 HALF = 2**32
 WIDE = 64  # features from which on blocks have more rows
 LEVERAGE = 1.0 / 64.0  # share of what is known about a direction from which on one row is known before a step is taken
+CURVED = 2_000  # warm-up rows from which on they show the curvature of rates; in fewer it is mostly chance
 UNUSUAL = 8.0  # the same relative to the average row
 
 
@@ -227,11 +230,7 @@ class StochasticNewton:
         entries = c.entries(first.y, first.group)
         score = (first.X @ theta)[:, None]
         values = surrogate(c.kind, entries.constant, entries.sign, score, self._scale(theta))[0]
-        some = entries.cell >= 0
-        count, total = np.zeros(c.n_cells), np.zeros(c.n_cells)
-        np.add.at(count, entries.cell[some], weight[np.nonzero(some)[0]])
-        np.add.at(total, entries.cell[some], (values * weight[:, None])[some])
-        value = np.divide(total, count, out=np.zeros_like(total), where=count > 0.0)
+        value, count = self._means(entries, values, weight)
         return theta, push, value, count, np.array([weight.sum()])
 
     def step(
@@ -443,8 +442,49 @@ class StochasticNewton:
         """State whose anchor is the fit; before the first row it is the start."""
         state = self._folded(state)
         if state.weight.any():
+            state = state._replace(value=state.value + self._bent(state)[:, None])
             state = state._replace(anchor=np.concatenate(self._moving(state))[:, :1].copy())
         return state
+
+    def _bent(self, state: NewtonState) -> FloatArray:
+        """By how much the values of old rows have changed, since the anchor, beyond what their slopes say; (C,).
+
+        The warm-up rows show it, at the coefficients of the fit. Slopes of the warm-up rows are those at the start, and
+        slopes of the rows since then, about those at the anchor.
+        """
+        before = self._moving_of(state.anchor)
+        old, new = before.theta[:, 0], state.theta[:, 0]
+        start = self._moving_of(state.origin)
+        if not len(self.form.push) or len(self.form.first.y) < CURVED or (old == new).all():
+            return np.zeros(len(state.value))
+        moved = new - old
+        points = (start.theta[:, 0].copy(), old.copy(), new.copy())  # BLAS may round differently for strided arrays
+        at_start, at_old, at_new = (self._on_first(theta, moved) for theta in points)
+        change = at_new[0] - at_old[0]
+        first, known, now = (counts[:, 0] for counts in (start.counts, before.counts, state.counts))
+        bent = first * (change - at_start[1]) + (known - first) * (change - at_old[1])
+        return np.asarray(np.divide(bent, now, out=np.zeros_like(bent), where=now > 0.0))
+
+    def _on_first(self, theta: FloatArray, step: FloatArray) -> tuple[FloatArray, ...]:
+        """Values of the warm-up rows at θ, and how much their derivatives say that a step changes them; (C,) each."""
+        c = self.form.comparisons
+        first = self.form.first
+        entries = c.entries(first.y, first.group)
+        score, along = first.X @ theta, first.X @ step
+        if c.kind == kernels.DECISIONS and theta.any():
+            along = along - score * float(theta @ step / (theta @ theta))
+        value, _, _, steep = surrogate(c.kind, entries.constant, entries.sign, score[:, None], self._scale(theta))
+        return tuple(self._means(entries, part, first.weight)[0] for part in (value, steep * along[:, None]))
+
+    def _means(self, entries: Entries, numbers: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means by cell of numbers (n, entries) of the warm-up rows, and the weights of the cells; (C,) each."""
+        some = entries.cell >= 0
+        row, cell = np.nonzero(some)[0], entries.cell[some]
+        n_cells = self.form.comparisons.n_cells
+        count, total = (
+            np.bincount(cell, each, n_cells).astype(np.float64) for each in (weight[row], numbers[some] * weight[row])
+        )
+        return np.divide(total, count, out=np.zeros_like(total), where=count > 0.0), count
 
     def _folded(self, state: NewtonState) -> NewtonState:
         """State with the drift added to the Hessian of the constraint: the spread of the scores changes with θ."""

@@ -30,6 +30,10 @@ def outcome(coverage, source="total", warned=None, undefined=0):
     return {"table": rows, "settings": {"repetitions": 1_000}, "warned": warned or {}}
 
 
+def problem(data, n):
+    return data, "demographic_parity", 0.0, "log_loss", n
+
+
 @pytest.mark.parametrize(
     ("data", "n", "coverage", "verdict"),
     [
@@ -45,7 +49,7 @@ def outcome(coverage, source="total", warned=None, undefined=0):
     ],
 )
 def test_a_coverage_fails_only_if_chance_cannot_explain_it(study, data, n, coverage, verdict):
-    row = study.summary(outcome(coverage), data, n, 1.0 - 0.05 / 500)
+    row = study.summary(outcome(coverage), problem(data, n), 1.0 - 0.05 / 500)
     assert row["verdict"] == verdict
     side = "below" if coverage < 0.95 else "above"
     assert row["out_of_bounds"] == (f"total {side}" if verdict == "FAILS" else "")
@@ -60,7 +64,7 @@ def test_a_bad_coverage_is_excused_if_a_diagnostic_warned_at_least_half_of_the_t
         ({"RuntimeWarning": 1.0}, "FAILS"),
         ({"SmallEvaluationSet": 1.0}, "FAILS"),  # exact limits cannot cover too rarely
     ):
-        assert study.summary(outcome(0.5, warned=warned), "Adult", 20_000, 0.9999)["verdict"] == verdict
+        assert study.summary(outcome(0.5, warned=warned), problem("Adult", 20_000), 0.9999)["verdict"] == verdict
     for diagnostic, source, verdict in (
         ("SmallEvaluationSet", "total", "warned of"),
         ("SmallEvaluationSet", "training", "FAILS"),
@@ -68,9 +72,9 @@ def test_a_bad_coverage_is_excused_if_a_diagnostic_warned_at_least_half_of_the_t
         ("StartNotForgotten", "evaluation", "FAILS"),
     ):
         found = outcome(0.999, source, {diagnostic: 1.0})
-        assert study.summary(found, "Adult", 20_000, 0.9999)["verdict"] == verdict
+        assert study.summary(found, problem("Adult", 20_000), 0.9999)["verdict"] == verdict
     nothing = outcome(None, undefined=1_000)
-    assert study.summary(nothing, "Adult", 20_000, 0.9999)["verdict"] == "FAILS"
+    assert study.summary(nothing, problem("Adult", 20_000), 0.9999)["verdict"] == "FAILS"
 
 
 @pytest.mark.parametrize(
@@ -87,23 +91,26 @@ def test_coefficients_are_judged_by_their_mean_and_by_the_share_that_fails(study
     found = outcome(0.95)
     found["table"] = [row for row in found["table"] if row["kind"] == "gap"]
     found["table"] += [{"kind": "coefficient", "quantity": f"x{i}", "coverage": one} for i, one in enumerate(coverages)]
-    row = study.summary(found, "Adult", 20_000, 0.9999)
+    row = study.summary(found, problem("Adult", 20_000), 0.9999)
     assert (row["verdict"], row["out_of_bounds"]) == (verdict, out_of_bounds)
 
 
 def test_the_study_resumes_where_it_was_interrupted(study, monkeypatch, tmp_path):
     monkeypatch.setattr(study, "FINISHED", tmp_path / "build" / "found.jsonl")
     monkeypatch.setitem(study.DATA, "synthetic DM", lambda: sf.datasets.SyntheticDM(seed=4).sample(2_000))
-    args = SimpleNamespace(surrogate="decisions", repetitions=2, replicates=200, jobs=1, quiet=True)
-    problem = ("synthetic DM", "demographic_parity", 0.0, "log_loss", 200, args)
-    first = study.measure(*problem)
+    args = SimpleNamespace(surrogate="decisions", repetitions=2, replicates=200, jobs=1, quiet=True, finished=False)
+    small = problem("synthetic DM", 200)
+    first = study.measure(*small, args)
     with study.FINISHED.open("a") as file:
         file.write('{"problem": {"data"')  # an interruption
     monkeypatch.setattr(sf, "calibrate", None)
-    assert study.measure(*problem) == first
+    assert study.measure(*small, args) == first
+    args.finished = True
+    assert study.measure(*small, args) == first
+    assert study.measure(*problem("synthetic DM", 300), args) is None
     row = {"data": "synthetic DM", "criterion": "demographic_parity", "tolerance": 0.0, "loss": "log_loss"}
     row["rows"] = 200
-    row |= study.summary(first, "synthetic DM", 200, 0.999)
+    row |= study.summary(first, small, 0.999)
     assert "not judged" in study.line(row)
     assert study.widths(first)["width_total"] > 0.0
     assert len(study.draw([row]).axes) == 1

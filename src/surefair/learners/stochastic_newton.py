@@ -26,7 +26,8 @@ The Hessian H of the Lagrangian and the slopes G are sums over the rows of the s
 They are the same for all replicates; replicates differ by their own gradients, values and multipliers. They are renewed
 where the number of rows has grown by a sixteenth. Then the values f_g also take in what their slopes do not say, the
 curvature of the rates along the way of the fit, as 2,000 warm-up rows or more show it. Without that, a fit that begins
-far away from its optimum would hold a gap that is not the one it has.
+far away from its optimum would hold a gap that is not the one it has. A fit that has just moved far waits with that
+until it moves less: otherwise one large step would lead to the next.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ HALF = 2**32
 WIDE = 64  # features from which on blocks have more rows
 LEVERAGE = 1.0 / 64.0  # share of what is known about a direction from which on one row is known before a step is taken
 CURVED = 2_000  # warm-up rows from which on they show the curvature of rates; in fewer it is mostly chance
+FAR = 0.1  # change of θ relative to its length, since the anchor, beyond which curvature would make the fit swing
 UNUSUAL = 8.0  # the same relative to the average row
 
 
@@ -455,9 +457,11 @@ class StochasticNewton:
         before = self._moving_of(state.anchor)
         old, new = before.theta[:, 0], state.theta[:, 0]
         start = self._moving_of(state.origin)
-        if not len(self.form.push) or len(self.form.first.y) < CURVED or (old == new).all():
-            return np.zeros(len(state.value))
         moved = new - old
+        distance = float(np.linalg.norm(moved))
+        too_far = distance > FAR * float(np.linalg.norm(old))
+        if not len(self.form.push) or len(self.form.first.y) < CURVED or distance == 0.0 or too_far:
+            return np.zeros(len(state.value))
         points = (start.theta[:, 0].copy(), old.copy(), new.copy())  # BLAS may round differently for strided arrays
         at_start, at_old, at_new = (self._on_first(theta, moved) for theta in points)
         change = at_new[0] - at_old[0]

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from learnt_problems import CONSTRAINED, equal_rows, synthetic_rows, task_of, unequal_rows
+from learnt_problems import CONSTRAINED, Data, equal_rows, synthetic_rows, task_of, unequal_rows
 from scipy.optimize import minimize
 
 from surefair import kernels
 from surefair.criteria import CRITERIA, SURROGATES
-from surefair.datasets import SyntheticDI
+from surefair.datasets import SyntheticDI, load_adult
 from surefair.learners.geometry import combinations, multipliers, solved
 from surefair.losses import LOSSES
-from surefair.training.stationary import BETTER
+from surefair.training.stationary import BETTER, _levels
 from surefair.training.warm_up import coordinates
 
 RATIOS = ("false_discovery_rate", "false_omission_rate")
@@ -239,12 +239,28 @@ def test_a_smaller_tolerance_costs_more():
 def test_no_optimum_is_clearly_better_than_the_first(seed):
     problem = conditions(data=synthetic_rows(SyntheticDI, 2_000, seed))
     ends = problem.optima(0.0)
-    assert len(ends) == 3
+    assert len(ends) == 4
     assert ends[0].reached
     values = [end.value for end in ends if end.reached]
     assert min(values) >= BETTER * ends[0].value
     assert max(values) > 1.1 * ends[0].value  # the problem has several optima
     assert problem.solve(0.0).value == ends[0].value
+
+
+def test_small_steps_do_not_lead_past_a_better_optimum(data_folder):
+    """In these rows of Adult the tightened free optimum selects hardly anyone, and a better optimum does not."""
+    adult = load_adult(data_folder)
+    draw = np.random.default_rng(5).integers(0, len(adult.y), 4_000)
+    X = np.column_stack([adult.X.to_numpy()[draw], np.ones(4_000)])
+    y, group = (np.unique(np.asarray(part)[draw], return_inverse=True)[1] for part in (adult.y, adult.sensitive))
+    problem = conditions(loss="squared_error", data=Data(X, 2.0 * y - 1.0, group[:, None], np.ones(4_000)))
+    found = problem.solve(0.0)
+    in_steps = problem._tighten(problem.free().theta, _levels(0.1, 0.0, 0.0)).end
+    assert found.reached
+    assert in_steps.reached
+    assert found.value < 0.99 * in_steps.value
+    assert np.mean(problem.X @ in_steps.theta > 0.0) < 0.02
+    assert np.mean(problem.X @ found.theta > 0.0) > 0.05
 
 
 @pytest.mark.parametrize("sizes", [(3,), (2, 3)])

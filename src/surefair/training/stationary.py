@@ -6,8 +6,8 @@ where c_p is the difference of a rate between two groups (see ``criteria/_compar
 Coordinates are such that the spread of the scores is ‖θ‖. Loss and constraint are smooth, so this is solved by
 sequential quadratic programming. The constraint is not convex and there may be several optima; a model that decides the
 same for nearly everyone is often one of them. The solver tightens the tolerance step by step, from the free optimum and
-from the same with a shifted intercept. It keeps the end that the free optimum leads to, unless another one is better by
-more than 2 %.
+from the same with a shifted intercept. Once it also goes straight to the tolerance, because small steps may lead past a
+better optimum. It keeps the end that the free optimum leads to, unless another one is better by more than 0.5 %.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ SETTLED = 20  # steps after which no combination of pairs is released, or the so
 STILL = 1e-3  # share by which θ or the multipliers move, at most, while the Hessian stays as it is
 PATIENCE = 12  # steps without a smaller residual after which the solver gives up a replicate
 RELEASES = 3  # how often a pair may be released in one stage: it circles if the constraint itself makes it unclear
-BETTER = 0.98  # share of the objective below which another optimum is clearly better
+BETTER = 0.995  # share of the objective below which another optimum is clearly better
 SAME = 1e-2  # distance, relative to the coefficients, of paths that lead to the same optimum
 SHARES = (0.1, 0.9)  # of positive decisions from which the solver begins besides those of the free optimum
+STRAIGHT = 0.7  # the same for the way straight to the tolerance
 
 
 class Stationary(NamedTuple):
@@ -328,12 +329,13 @@ class Conditions:
         if self.ones is None or (not whole and first.end.reached and free.value >= BETTER * first.end.value):
             return [first.end]  # no optimum has a lower value than the free one
         score = self.X @ free.theta
+        last = [*first.points][-1]  # a weak penalty would lead back to the free optimum
         others = []
-        for share in SHARES:
+        for share in (*SHARES, STRAIGHT):
             start = free.theta - np.quantile(score, 1.0 - share) * self.ones
-            levels = [level for level in first.points if 0.0 < level.tolerance < self._largest_gap(start)]
-            last = [*first.points][-1]  # a weak penalty would lead back to the free optimum
-            path = self._tighten(start, [*levels, last] if last not in levels else levels, None if whole else first)
+            gap = self._largest_gap(start) if share in SHARES else 0.0
+            levels = [level for level in first.points if 0.0 < level.tolerance < gap and level is not last]
+            path = self._tighten(start, [*levels, last], None if whole else first)
             others += [] if path is None else [path.end]
         others.sort(key=lambda end: (not end.reached, end.value))
         better = [

@@ -47,6 +47,7 @@ STILL = 1e-3  # share by which θ or the multipliers move, at most, while the He
 PATIENCE = 12  # steps without a smaller residual after which the solver gives up a replicate
 RELEASES = 3  # how often a pair may be released in one stage: it circles if the constraint itself makes it unclear
 BETTER = 0.995  # share of the objective below which another optimum is clearly better
+CHEAP = 0.98  # share of the objective above which the free optimum leaves too little to gain from other starts
 SAME = 1e-2  # distance, relative to the coefficients, of paths that lead to the same optimum
 SHARES = (0.1, 0.9)  # of positive decisions from which the solver begins besides those of the free optimum
 STRAIGHT = 0.7  # the same for the way straight to the tolerance
@@ -326,7 +327,7 @@ class Conditions:
             return [free]
         first = self._tighten(free.theta, _levels(gap, tolerance, penalty))
         assert first is not None
-        if self.ones is None or (not whole and first.end.reached and free.value >= BETTER * first.end.value):
+        if self.ones is None or (not whole and first.end.reached and free.value >= CHEAP * first.end.value):
             return [first.end]  # no optimum has a lower value than the free one
         score = self.X @ free.theta
         last = [*first.points][-1]  # a weak penalty would lead back to the free optimum

@@ -80,6 +80,7 @@ class Point(NamedTuple):
 
     theta: FloatArray  # (D,)
     score: FloatArray  # (n,)
+    curve: FloatArray  # (n,), weight times the curvature of the loss
     turn: FloatArray  # (D,), θ / ‖θ‖² for decisions, otherwise 0: slopes are those along x - m θ / ‖θ‖²
     value: FloatArray  # (n, entries), as are the following
     slope: FloatArray
@@ -150,8 +151,7 @@ class Conditions:
             across = self._sum(at.slope**2 * at.score[:, None], self.X)
             along = self._sum((at.slope * at.score[:, None]) ** 2)
             squares = squares - 2.0 * across * at.turn + along * at.turn**2
-        bend = self.weight * self.loss.curvature(at.score, self.y)
-        metric = 1.0 / (bend @ self._squares / len(self.y) + self.ridge + TINY)
+        metric = 1.0 / (at.curve @ self._squares / len(self.y) + self.ridge + TINY)
         share = c.shares(mean)
         return Tangent(
             rates=c.rate_values(mean),
@@ -173,7 +173,7 @@ class Conditions:
         turn = theta / square if turned else np.zeros_like(theta)
         entries = self.entries
         parts = surrogate(self.comparisons.kind, entries.constant, entries.sign, score[:, None], scale)
-        return Point(theta, score, turn, *parts)
+        return Point(theta, score, self.weight * self.loss.curvature(score, self.y), turn, *parts)
 
     def _slopes(self, at: Point, numbers: FloatArray) -> FloatArray:
         """Sums by cell of numbers (n, entries) times x - m θ / ‖θ‖², shape (C, D)."""
@@ -191,13 +191,13 @@ class Conditions:
 
     def _sum(self, numbers: FloatArray, X: FloatArray | None = None) -> FloatArray:
         """Weighted sums over the rows of each cell of numbers (n, entries), times X; shape (C, columns of X)."""
-        some, row, cell = self._members
-        weighted = numbers[some] * self.weight[row]
         if X is None:
-            sums = np.bincount(cell, weights=weighted, minlength=self.comparisons.n_cells)
+            some, row, cell = self._members
+            sums = np.bincount(cell, weights=numbers[some] * self.weight[row], minlength=self.comparisons.n_cells)
             return np.asarray(sums[:, None], dtype=np.float64)
         table = np.zeros((self.comparisons.n_cells, len(self.y)))
-        table[cell, row] = weighted  # a row is in a cell once
+        for each, inside in zip(numbers.T, self._inside, strict=True):
+            table += inside * (each * self.weight)  # a row is in a cell once
         return np.asarray(table @ X)
 
     @cached_property
@@ -206,15 +206,26 @@ class Conditions:
         some = self.entries.cell >= 0
         return some, np.nonzero(some)[0], self.entries.cell[some]
 
+    @cached_property
+    def _inside(self) -> list[NDArray[np.bool_]]:
+        """Which rows are in each cell by each entry, (C, n) each."""
+        cells = np.arange(self.comparisons.n_cells)[:, None]
+        return [cells == cell for cell in self.entries.cell.T]
+
     def loss_gradient(self, theta: FloatArray) -> FloatArray:
         """Gradient of mean loss and ridge."""
-        slope = self.weight * self.loss.derivative(self.X @ theta, self.y)
+        return self._loss_gradient(theta, self.X @ theta)
+
+    def _loss_gradient(self, theta: FloatArray, score: FloatArray) -> FloatArray:
+        slope = self.weight * self.loss.derivative(score, self.y)
         return np.asarray(slope @ self.X / len(self.y) + self.ridge * theta)
 
     def loss_hessian(self, theta: FloatArray) -> FloatArray:
         """Hessian of mean loss and ridge."""
-        bend = self.weight * self.loss.curvature(self.X @ theta, self.y)
-        return np.asarray((self.X.T * bend) @ self.X / len(self.y) + np.diag(self.ridge + TINY))
+        return self._loss_hessian(self.weight * self.loss.curvature(self.X @ theta, self.y))
+
+    def _loss_hessian(self, curve: FloatArray) -> FloatArray:
+        return np.asarray((self.X.T * curve) @ self.X / len(self.y) + np.diag(self.ridge + TINY))
 
     def constraint_hessian(self, theta: FloatArray, pull: FloatArray, tangent: Tangent) -> FloatArray:
         """Hessian of Σ pull · rate; ratios count as if their denominators were straight."""
@@ -432,9 +443,9 @@ class Conditions:
             if released.max(initial=0.0) >= RELEASES:
                 return theta, push, False
             push = push * on
-            slope = self.loss_gradient(theta)
+            slope = self._loss_gradient(theta, at.score)
             if moved > STILL or (before != on).any():
-                plain = self.loss_hessian(theta)
+                plain = self._loss_hessian(at.curve)
                 inverse = floored_inverse(plain, self._constraint_hessian(at, c.by_rate(push), tangent))
                 moved = 0.0
             lift, _ = lifted(c, inverse, tangent.slopes, tangent.steep, on)

@@ -29,7 +29,7 @@ from surefair.training.stationary import PATIENCE, Conditions, Stationary
 WIDTH = 0.75
 """Width of the slope of a decision, relative to the spread of the scores, unless ``sharpness`` says otherwise."""
 
-ENOUGH = 1e-6  # residual of a replicate, small compared with its distance from the fit
+ENOUGH = 4e-4  # residual of a replicate times √n; that moves it by about a thousandth of its distance from the fit
 ROUNDING = 1e-12  # deviation from its mean, relative to its size, up to which a column is constant
 MANY, SOME = 8_000, 4_000  # from so many rows on, the problem is first solved on about this many of them
 
@@ -160,11 +160,12 @@ def _settled(
     """State in which the problem is solved for columns whose weights are too uneven for the Hessian of the fit."""
     if not len(which):
         return state
+    enough = ENOUGH / np.sqrt(len(conditions.y))
     V = conditions.weight[:, None] * learner.settings.multipliers.of(learner.form.first.key, state.theta.shape[1])
     for column in which.tolist():
         own = replace(conditions, weight=V[:, column] / V[:, column].mean())
         with np.errstate(over="ignore", invalid="ignore"):  # a column that runs away stays where it was
-            found = own.beside(fit, task.tolerance, task.penalty * task.loss.penalty_factor, ENOUGH, PATIENCE)
+            found = own.beside(fit, task.tolerance, task.penalty * task.loss.penalty_factor, enough, PATIENCE)
         state = learner.moved(state, column, V[:, column], found.theta, found.push) if found.reached else state
     return state
 

@@ -1,0 +1,112 @@
+"""
+Watch a stream of decisions
+===========================
+
+You look at a model in use every day. After how many looks will an ordinary 95 % interval be wrong at least once, and
+what do you do instead? Here both groups are selected at exactly the same rate, so every claim of a gap is a false
+alarm. Then the gap jumps, and we see how soon the monitor notices.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import surefair as sf
+
+N_DAYS, PER_DAY, N_STREAMS = 60, 100, 200
+
+# sphinx_gallery_start_ignore
+import os
+
+if "SUREFAIR_GALLERY_SMALL" in os.environ:
+    N_DAYS, N_STREAMS = 12, 20
+# sphinx_gallery_end_ignore
+
+rng = np.random.default_rng(2)
+
+
+def make_day(gap=0.0):
+    """The groups and decisions of one day; the groups' selection rates are ``gap`` apart."""
+    group = rng.choice(["f", "m"], size=PER_DAY)
+    return group, (rng.random(PER_DAY) < np.where(group == "m", 0.4 + gap, 0.4)).astype(int)
+
+
+# %%
+# How often repeated looks mislead
+# --------------------------------
+# For many streams without a gap, we compute after every day the usual interval for the difference of two proportions,
+# and the monitor's interval. We count the streams in which 0 was outside at some look so far.
+
+
+def usual_interval(group, decision):
+    """The 95 % interval of Wald for the difference of two proportions."""
+    rates = [decision[group == one].mean() for one in "fm"]
+    error = sum(rate * (1 - rate) / np.sum(group == one) for rate, one in zip(rates, "fm", strict=True)) ** 0.5
+    return rates[0] - rates[1] - 1.96 * error, rates[0] - rates[1] + 1.96 * error
+
+
+wrong = {"usual": np.zeros((N_STREAMS, N_DAYS), bool), "anytime": np.zeros((N_STREAMS, N_DAYS), bool)}
+for i in range(N_STREAMS):
+    monitor = sf.FairnessMonitor("demographic_parity", margin=0.1)
+    seen = []
+    for day in range(N_DAYS):
+        seen.append(make_day())
+        monitor.update(seen[-1][1], sensitive_features=seen[-1][0])
+        group, decision = (np.concatenate(part) for part in zip(*seen, strict=True))
+        low, high = usual_interval(group, decision)
+        wrong["usual"][i, day] = not low <= 0.0 <= high
+        found = monitor.interval()
+        wrong["anytime"][i, day] = not found.gap_low <= 0.0 <= found.gap_high
+ever = {name: np.logical_or.accumulate(one, axis=1).mean(axis=0) for name, one in wrong.items()}
+
+# %%
+# One stream in which the gap jumps
+# ---------------------------------
+# In this stream the gap is 0 in the first half and 0.25 in the second. The margin is 0.1. The detector raises an alarm
+# once the recent rows show a gap beyond the margin.
+
+monitor = sf.FairnessMonitor("demographic_parity", margin=0.1, run_length=1_000)
+path, fixed, seen = [], [], []
+for day in range(N_DAYS):
+    seen.append(make_day(gap=0.25 if day >= N_DAYS // 2 else 0.0))
+    monitor.update(seen[-1][1], sensitive_features=seen[-1][0])
+    path.append(monitor.interval())
+    fixed.append(usual_interval(*(np.concatenate(part) for part in zip(*seen, strict=True))))
+for alarm in monitor.alarms[:1]:
+    print(alarm)
+
+# %%
+
+days = np.arange(1, N_DAYS + 1)
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(7.0, 6.0), sharex=True, layout="constrained")
+top.plot(days, ever["usual"], color="#D55E00", linestyle="--", label="usual intervals")
+top.plot(days, ever["anytime"], color="#0072B2", label="anytime intervals")
+top.axhline(0.05, color="0.4", linestyle=":", linewidth=1.0, label="5 %")
+top.set(ylim=(0.0, None), ylabel="streams with a wrong claim so far")
+top.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+top.set_title("No gap at all: how often 0 was outside at some look", fontsize="medium")
+top.legend(frameon=False)
+limits = [(one.gap_low, one.gap_high) for one in path]
+bottom.fill_between(days, *zip(*limits, strict=True), color="#0072B2", alpha=0.25, linewidth=0, label="anytime band")
+bottom.plot(days, [one.gap for one in path], color="#0072B2", label="gap so far")
+for low_or_high in zip(*fixed, strict=True):
+    bottom.plot(days, low_or_high, color="#D55E00", linestyle="--", linewidth=1.0)
+bottom.plot([], [], color="#D55E00", linestyle="--", linewidth=1.0, label="usual interval")
+bottom.axvline(N_DAYS // 2 + 0.5, color="0.4", linestyle=":", label="the gap jumps")
+for alarm in monitor.alarms[:1]:
+    bottom.axvline(alarm.update, color="black", linewidth=1.5, label=f"alarm on day {alarm.update}")
+bottom.set(xlabel="day", ylabel="gap, f minus m", xlim=(1, N_DAYS), ylim=(-0.45, 0.3))
+bottom.set_title("The gap jumps: band over all rows so far, and the detector's alarm", fontsize="medium")
+bottom.legend(frameon=False, ncols=3, fontsize="small", loc="lower left")
+for ax in (top, bottom):
+    ax.spines[["top", "right"]].set_visible(False)
+plt.show()
+
+# %%
+# What to conclude
+# ----------------
+# The more often you look, the more often the usual interval misleads you; the anytime band keeps its promise over all
+# looks. It is wider, which is the price. After a jump, the detector answers first, because the band is about all rows
+# since the beginning.
+#
+# The band is exact for rates that stay the same. Once they have changed, read it as a summary of the past, and rely on
+# the alarm. Updates are days here, so ``run_length`` counts days.

@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 
 import surefair as sf
 
-N_TRAIN, N_TEST = 20_000, 20_000
+N_TRAIN, N_TEST = 20_000, 12_000
 
 # sphinx_gallery_start_ignore
 import os

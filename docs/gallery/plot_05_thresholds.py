@@ -56,10 +56,8 @@ plt.show()
 # The same as words, for each threshold:
 
 verdicts = np.array(curve.verdicts(MARGIN))
-thresholds = np.array(curve.thresholds)
 for verdict in ("within margin", "not enough evidence", "violates margin"):
-    at = thresholds[verdicts == verdict]
-    print(f"{verdict}: {len(at)} of {len(thresholds)} thresholds" + (f", {at.min():.2f} to {at.max():.2f}" if len(at) else ""))
+    print(f"{verdict}: {np.sum(verdicts == verdict)} of {len(verdicts)} thresholds")
 
 # %%
 # What to conclude

@@ -53,7 +53,7 @@ apart = ((found.a.high - found.a.low) ** 2 + (found.b.high - found.b.low) ** 2) 
 print(f"agreement: {found.agreement:.1%} of the rows")
 
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(7.0, 4.4), layout="constrained")
-for i, (name, one) in enumerate(zip(found.names, (found.a, found.b), strict=True)):
+for i, one in enumerate((found.a, found.b)):
     top.errorbar(one.estimate, i, xerr=[[one.estimate - one.low], [one.high - one.estimate]], fmt="o", color="#0072B2")
 top.set_yticks([0, 1], labels=found.names)
 top.set(ylim=(1.5, -0.5), xlabel="unfairness: gap in false-positive rates")

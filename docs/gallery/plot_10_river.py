@@ -72,7 +72,9 @@ fig, ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
 for (name, path), colour, style in zip(paths.items(), ("#D55E00", "#0072B2"), ("--", "-"), strict=False):
     at = [n for n, _ in path]
     ax.plot(at, [one.estimate for _, one in path], color=colour, linestyle=style, label=name)
-    ax.fill_between(at, [one.low for _, one in path], [one.high for _, one in path], color=colour, alpha=0.2, linewidth=0)
+    ax.fill_between(
+        at, [one.low for _, one in path], [one.high for _, one in path], color=colour, alpha=0.2, linewidth=0
+    )
 ax.axhline(0.1, color="0.25", linestyle=":", linewidth=1.0, label="margin 0.1")
 ax.set(xlabel="rows", ylabel="unfairness so far: gap in selection rates", ylim=(0.0, None))
 ax.set_title("Two models that learn one row at a time, with 95 % bands for all looks", fontsize="medium")

@@ -73,7 +73,7 @@ plt.show()
 # What to conclude
 # ----------------
 # With 500 training rows, a clear share of the decisions depends on the sample. If a decision matters to people, this
-# number belongs beside the accuracy. People in the middle of the last plot are candidates for a second look by a person.
+# number belongs beside the accuracy. Applicants in the middle of the last plot are candidates for a second look.
 #
 # Disagreement is not the same as error: two models can agree and both be wrong. A difference between groups, where the
 # intervals show one, means that one group's decisions are less settled; it does not say in whose favour. More training

@@ -2,10 +2,10 @@
 Is there a less unfair alternative?
 ===================================
 
-A model is in use, and somebody asks whether another model would treat groups more equally at hardly any cost. Trying
-many models and reporting the best one proves nothing. ``sf.alternative`` looks for one on a part of the rows and tests
-it on the others. We ask for a gap that is smaller by more than 0.03, at a loss in accuracy of less than 0.01, for two
-models in use that predict income in Adult.
+A model is in use. Is there another one that treats groups more equally, at hardly any cost? Trying many models and
+reporting the best one proves nothing. ``sf.alternative`` looks for one on a part of the rows and tests it on the
+others. We ask for a gap that is smaller by more than 0.03, at a loss in accuracy of less than 0.01, for two models in
+use that predict income in Adult.
 """
 
 import matplotlib.pyplot as plt
@@ -87,8 +87,8 @@ plt.show()
 # %%
 # What to conclude
 # ----------------
-# For the logistic regression the answer is the verdict above, with a p-value that allows for the search. A "yes" is wrong
-# with a probability of at most 5 %. Against gradient boosting, linear models fall short in accuracy on these features.
+# The logistic regression has an alternative that meets the demands, and the p-value allows for the search. A "yes" is
+# wrong with a probability of at most 5 %. Against gradient boosting, linear models fall short in accuracy.
 #
 # "No evidence" does not mean that no alternative exists. Only linear models were tried, on these features. And the
 # demands are yours: ask for a larger reduction or a smaller cost, and the answer may change. Choose them before you

@@ -42,6 +42,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "capture_repr": ("_repr_html_",),  # a cell that ends with a result or a table shows it as a notebook does
     "image_srcset": ["2x"],
+    "remove_config_comments": True,
     "download_all_examples": False,
     "show_signature": False,
     "write_computation_times": False,  # pages do not depend on how fast the machine is

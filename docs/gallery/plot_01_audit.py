@@ -33,10 +33,16 @@ if "SUREFAIR_GALLERY_SMALL" in os.environ:
 # file. An audit needs rows that the model was not trained on.
 
 adult = sf.datasets.load_adult()
-rows = pd.concat([adult.X, adult.sensitive_columns.add_prefix("group_")], axis=1).assign(income=adult.y)
-train, test = train_test_split(rows.sample(N_ROWS, random_state=0), test_size=0.5, random_state=0)
+rows = pd.concat([adult.X, adult.sensitive_columns.add_prefix("group_")], axis=1).assign(
+    income=adult.y
+)
+train, test = train_test_split(
+    rows.sample(N_ROWS, random_state=0), test_size=0.5, random_state=0
+)
 
-model = HistGradientBoostingClassifier(random_state=0).fit(train[adult.X.columns], train["income"])
+model = HistGradientBoostingClassifier(random_state=0).fit(
+    train[adult.X.columns], train["income"]
+)
 predictions = pd.DataFrame(
     {
         "sex": test["group_sex"],

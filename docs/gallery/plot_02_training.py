@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 import surefair as sf
 
 N_TRAIN, N_TEST = 20_000, 20_000
+BLUE, ORANGE = "#0072B2", "#D55E00"
 
 # sphinx_gallery_start_ignore
 import os
@@ -50,7 +51,11 @@ QUESTIONS = {
 }
 found = {
     (name, source): model.fairness_interval(
-        X_test, y_test, sensitive_features=sex_test, metric="demographic_parity", source=source
+        X_test,
+        y_test,
+        sensitive_features=sex_test,
+        metric="demographic_parity",
+        source=source,
     )
     for name, model in {"free": free, "constrained": constrained}.items()
     for source in QUESTIONS
@@ -63,12 +68,25 @@ fig, ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
 for (name, source), interval in found.items():
     is_free = name == "free"
     at = list(QUESTIONS).index(source) + (-0.12 if is_free else 0.12)
-    style = {"color": "#D55E00", "marker": "s"} if is_free else {"color": "#0072B2", "marker": "o"}
+    style = {"color": ORANGE, "marker": "s"} if is_free else {"color": BLUE, "marker": "o"}
     ax.plot([interval.low, interval.high], [at, at], color=style["color"], linewidth=2.0)
-    ax.plot([interval.estimate], [at], linestyle="", label=name if source == "total" else None, **style)
-ax.axvline(0.05, color="0.25", linestyle="--", linewidth=1.0, label="tolerance 0.05")
-ax.set_yticks(range(len(QUESTIONS)), labels=[f"{source}:\n{words}" for source, words in QUESTIONS.items()])
-ax.set(xlim=(0.0, None), ylim=(3.5, -0.5), xlabel="unfairness: gap in selection rates, with 95 % intervals")
+    ax.plot(
+        [interval.estimate],
+        [at],
+        linestyle="",
+        label=name if source == "total" else None,
+        **style,
+    )
+ax.axvline(0.05, color="0.25", linestyle="--", label="tolerance 0.05")
+ax.set_yticks(
+    range(len(QUESTIONS)),
+    labels=[f"{source}:\n{words}" for source, words in QUESTIONS.items()],
+)
+ax.set(
+    xlim=(0.0, None),
+    ylim=(3.5, -0.5),
+    xlabel="unfairness: gap in selection rates, with 95 % intervals",
+)
 ax.set_title("Unfairness of both models, by what the interval covers", fontsize="medium")
 ax.spines[["top", "right"]].set_visible(False)
 fig.legend(loc="outside lower center", ncols=3, frameon=False)

@@ -13,6 +13,7 @@ import surefair as sf
 
 N_ROWS = 20_000
 TOLERANCES = [0.12, 0.09, 0.06, 0.03, 0.0]
+BLUE = "#0072B2"
 
 # sphinx_gallery_start_ignore
 import os
@@ -36,7 +37,9 @@ found = sf.frontier(
     sensitive_features=adult.sensitive[rows],
     tolerances=TOLERANCES,
 )
-found.to_frame()[["tolerance", "unfairness", "low", "high", "accuracy", "cost", "cost_low", "cost_high"]].round(3)
+found.to_frame()[
+    ["tolerance", "unfairness", "low", "high", "accuracy", "cost", "cost_low", "cost_high"]
+].round(3)
 
 # %%
 # The frontier
@@ -54,7 +57,11 @@ plt.show()
 # ``best`` returns the most accurate model whose whole band is within the margin, or None.
 
 best = found.best(MARGIN)
-print("no model meets the margin with confidence" if best is None else f"tolerance of the best model: {best.tolerance}")
+print(
+    "no model meets the margin with confidence"
+    if best is None
+    else f"tolerance of the best model: {best.tolerance}"
+)
 
 # %%
 # The cost by itself
@@ -64,11 +71,17 @@ print("no model meets the margin with confidence" if best is None else f"toleran
 
 fig, ax = plt.subplots(figsize=(7.0, 3.2), layout="constrained")
 for i, point in enumerate(found.points[1:]):
-    ax.plot([point.cost.low, point.cost.high], [i, i], color="#0072B2", linewidth=2.0)
-    ax.plot([point.cost.estimate], [i], "o", color="#0072B2")
-ax.axvline(0.0, color="0.25", linestyle="--", linewidth=1.0)
-ax.set_yticks(range(len(found.points) - 1), labels=[f"tolerance {point.tolerance:g}" for point in found.points[1:]])
-ax.set(ylim=(len(found.points) - 1.5, -0.5), xlabel="accuracy minus that of the free model, 95 % intervals")
+    ax.plot([point.cost.low, point.cost.high], [i, i], color=BLUE, linewidth=2.0)
+    ax.plot([point.cost.estimate], [i], "o", color=BLUE)
+ax.axvline(0.0, color="0.25", linestyle="--")
+ax.set_yticks(
+    range(len(found.points) - 1),
+    labels=[f"tolerance {point.tolerance:g}" for point in found.points[1:]],
+)
+ax.set(
+    ylim=(len(found.points) - 1.5, -0.5),
+    xlabel="accuracy minus that of the free model, 95 % intervals",
+)
 ax.set_title("Cost of each tolerance in accuracy", fontsize="medium")
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -15,6 +15,7 @@ from sklearn.model_selection import train_test_split
 import surefair as sf
 
 N_TRAIN, N_TEST = 20_000, 12_000
+BLUE, ORANGE = "#0072B2", "#D55E00"
 
 # sphinx_gallery_start_ignore
 import os
@@ -40,7 +41,14 @@ new = HistGradientBoostingClassifier(random_state=0).fit(X_train, y_train).predi
 # ``sf.compare`` returns the difference of the two unfairnesses with an interval, the difference of accuracy, and a
 # verdict.
 
-found = sf.compare(y_test, old, new, sensitive_features=sex, metric="false_positive_rate", names=("old", "new"))
+found = sf.compare(
+    y_test,
+    old,
+    new,
+    sensitive_features=sex,
+    metric="false_positive_rate",
+    names=("old", "new"),
+)
 found
 
 # %%
@@ -54,15 +62,25 @@ print(f"agreement: {found.agreement:.1%} of the rows")
 
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(7.0, 4.4), layout="constrained")
 for i, one in enumerate((found.a, found.b)):
-    top.errorbar(one.estimate, i, xerr=[[one.estimate - one.low], [one.high - one.estimate]], fmt="o", color="#0072B2")
+    top.errorbar(
+        one.estimate,
+        i,
+        xerr=[[one.estimate - one.low], [one.high - one.estimate]],
+        fmt="o",
+        color=BLUE,
+    )
 top.set_yticks([0, 1], labels=found.names)
 top.set(ylim=(1.5, -0.5), xlabel="unfairness: gap in false-positive rates")
 top.set_title("Each model by itself, 95 % intervals", fontsize="medium")
 bottom.errorbar(
-    found.estimate, 0, xerr=[[found.estimate - found.low], [found.high - found.estimate]], fmt="o", color="#0072B2"
+    found.estimate,
+    0,
+    xerr=[[found.estimate - found.low], [found.high - found.estimate]],
+    fmt="o",
+    color=BLUE,
 )
-bottom.errorbar(found.estimate, 1, xerr=apart, fmt="s", color="#D55E00")
-bottom.axvline(0.0, color="0.25", linestyle="--", linewidth=1.0)
+bottom.errorbar(found.estimate, 1, xerr=apart, fmt="s", color=ORANGE)
+bottom.axvline(0.0, color="0.25", linestyle="--")
 bottom.set_yticks([0, 1], labels=["paired", "as if independent"])
 bottom.set(ylim=(1.5, -0.5), xlabel="unfairness of new minus unfairness of old")
 bottom.set_title(f"The difference: {found.verdict}", fontsize="medium")

@@ -13,6 +13,7 @@ import numpy as np
 import surefair as sf
 
 N_DAYS, PER_DAY, N_STREAMS = 60, 100, 200
+BLUE, ORANGE = "#0072B2", "#D55E00"
 
 # sphinx_gallery_start_ignore
 import os
@@ -25,9 +26,10 @@ rng = np.random.default_rng(2)
 
 
 def make_day(gap=0.0):
-    """The groups and decisions of one day; the groups' selection rates are ``gap`` apart."""
+    """Groups and decisions of one day; the groups' selection rates are ``gap`` apart."""
     group = rng.choice(["f", "m"], size=PER_DAY)
-    return group, (rng.random(PER_DAY) < np.where(group == "m", 0.4 + gap, 0.4)).astype(int)
+    rate = np.where(group == "m", 0.4 + gap, 0.4)
+    return group, (rng.random(PER_DAY) < rate).astype(int)
 
 
 # %%
@@ -40,23 +42,29 @@ def make_day(gap=0.0):
 
 def usual_interval(group, decision):
     """The 95 % interval of Wald for the difference of two proportions."""
-    rates = [decision[group == one].mean() for one in "fm"]
-    error = sum(rate * (1 - rate) / np.sum(group == one) for rate, one in zip(rates, "fm", strict=True)) ** 0.5
-    return rates[0] - rates[1] - 1.96 * error, rates[0] - rates[1] + 1.96 * error
+    f, m = decision[group == "f"], decision[group == "m"]
+    error = (f.var() / len(f) + m.var() / len(m)) ** 0.5
+    return f.mean() - m.mean() - 1.96 * error, f.mean() - m.mean() + 1.96 * error
 
 
-wrong = {"usual": np.zeros((N_STREAMS, N_DAYS), bool), "anytime": np.zeros((N_STREAMS, N_DAYS), bool)}
+def join(days):
+    """Groups and decisions of several days."""
+    return (np.concatenate(part) for part in zip(*days, strict=True))
+
+
+wrong = np.zeros((2, N_STREAMS, N_DAYS), bool)
 for i in range(N_STREAMS):
     seen = []
     for day in range(N_DAYS):
         seen.append(make_day())
-        group, decision = (np.concatenate(part) for part in zip(*seen, strict=True))
+        group, decision = join(seen)
         low, high = usual_interval(group, decision)
         if not low <= 0.0 <= high:
-            found = sf.fairness_interval(None, decision, sensitive_features=group, anytime=True)
-            wrong["usual"][i, day] = True
-            wrong["anytime"][i, day] = not found.gap_low <= 0.0 <= found.gap_high
-ever = {name: np.logical_or.accumulate(one, axis=1).mean(axis=0) for name, one in wrong.items()}
+            found = sf.fairness_interval(
+                None, decision, sensitive_features=group, anytime=True
+            )
+            wrong[:, i, day] = True, not found.gap_low <= 0.0 <= found.gap_high
+usual, anytime = np.logical_or.accumulate(wrong, axis=2).mean(axis=1)
 
 # %%
 # One stream in which the gap jumps
@@ -65,37 +73,37 @@ ever = {name: np.logical_or.accumulate(one, axis=1).mean(axis=0) for name, one i
 # once the recent rows show a gap beyond the margin.
 
 monitor = sf.FairnessMonitor("demographic_parity", margin=0.1, run_length=1_000)
-path, fixed, seen = [], [], []
+path, limits, seen = [], [], []
 for day in range(N_DAYS):
     seen.append(make_day(gap=0.25 if day >= N_DAYS // 2 else 0.0))
     monitor.update(seen[-1][1], sensitive_features=seen[-1][0])
     path.append(monitor.interval())
-    fixed.append(usual_interval(*(np.concatenate(part) for part in zip(*seen, strict=True))))
+    limits.append((path[-1].gap_low, path[-1].gap_high, *usual_interval(*join(seen))))
 for alarm in monitor.alarms[:1]:
     print(alarm)
 
 # %%
-
 days = np.arange(1, N_DAYS + 1)
-fig, (top, bottom) = plt.subplots(2, 1, figsize=(7.0, 6.4), sharex=True, layout="constrained")
-top.plot(days, ever["usual"], color="#D55E00", linestyle="--", label="usual intervals")
-top.plot(days, ever["anytime"], color="#0072B2", label="anytime intervals")
-top.axhline(0.05, color="0.4", linestyle=":", linewidth=1.0, label="5 %")
+fig, (top, bottom) = plt.subplots(
+    2, 1, figsize=(7.0, 6.4), sharex=True, layout="constrained"
+)
+top.plot(days, usual, color=ORANGE, linestyle="--", label="usual intervals")
+top.plot(days, anytime, color=BLUE, label="anytime intervals")
+top.axhline(0.05, color="0.4", linestyle=":", label="5 %")
 top.set(ylim=(0.0, None), ylabel="streams misled so far")
 top.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
 top.set_title("No gap at all: how often 0 was outside at some look", fontsize="medium")
 top.legend(frameon=False)
-limits = [(one.gap_low, one.gap_high) for one in path]
-bottom.fill_between(days, *zip(*limits, strict=True), color="#0072B2", alpha=0.25, linewidth=0, label="anytime band")
-bottom.plot(days, [one.gap for one in path], color="#0072B2", label="gap so far")
-for low_or_high in zip(*fixed, strict=True):
-    bottom.plot(days, low_or_high, color="#D55E00", linestyle="--", linewidth=1.0)
-bottom.plot([], [], color="#D55E00", linestyle="--", linewidth=1.0, label="usual interval")
+low, high, usual_low, usual_high = np.transpose(limits)
+bottom.fill_between(days, low, high, color=BLUE, alpha=0.25, label="anytime band")
+bottom.plot(days, [one.gap for one in path], color=BLUE, label="gap so far")
+bottom.plot(days, usual_low, color=ORANGE, linestyle="--", label="usual interval")
+bottom.plot(days, usual_high, color=ORANGE, linestyle="--")
 bottom.axvline(N_DAYS // 2 + 0.5, color="0.4", linestyle=":", label="the gap jumps")
 for alarm in monitor.alarms[:1]:
-    bottom.axvline(alarm.update, color="black", linewidth=1.5, label=f"alarm on day {alarm.update}")
+    bottom.axvline(alarm.update, color="black", label=f"alarm on day {alarm.update}")
 bottom.set(xlabel="day", ylabel="gap, f minus m", xlim=(1, N_DAYS), ylim=(-0.3, 0.2))
-bottom.set_title("The gap jumps: band over all rows so far, and the detector's alarm", fontsize="medium")
+bottom.set_title("The gap jumps: all rows so far, and the alarm", fontsize="medium")
 bottom.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2))
 for ax in (top, bottom):
     ax.spines[["top", "right"]].set_visible(False)

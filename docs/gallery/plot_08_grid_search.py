@@ -18,7 +18,15 @@ import surefair as sf
 
 N_ROWS, N_SPLITS = 12_000, 5
 TOLERANCES = [0.03, 0.06, 0.09, 0.12, 0.15]
-COLUMNS = ["age", "education-num", "marital-status", "relationship", "hours-per-week", "occupation"]
+COLUMNS = [
+    "age",
+    "education-num",
+    "marital-status",
+    "relationship",
+    "hours-per-week",
+    "occupation",
+]
+BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 
 # sphinx_gallery_start_ignore
 import os
@@ -38,14 +46,20 @@ if "SUREFAIR_GALLERY_SMALL" in os.environ:
 adult = sf.datasets.load_adult()
 rows = adult.X.sample(N_ROWS, random_state=0).index
 X, X_test, y, y_test, sex, sex_test = train_test_split(
-    adult.X.loc[rows, COLUMNS], adult.y[rows], adult.sensitive[rows], test_size=0.5, random_state=0
+    adult.X.loc[rows, COLUMNS],
+    adult.y[rows],
+    adult.sensitive[rows],
+    test_size=0.5,
+    random_state=0,
 )
 
 
 def choose(results):
     """Return the index of the setting to take."""
     unfairness, accuracy = -results["mean_test_fairness"], results["mean_test_accuracy"]
-    return int(np.argmax(np.where(unfairness < 0.1, accuracy, -1.0)) if unfairness.min() < 0.1 else unfairness.argmin())
+    if unfairness.min() >= 0.1:
+        return int(unfairness.argmin())
+    return int(np.where(unfairness < 0.1, accuracy, 0.0).argmax())
 
 
 clf = sf.FairClassifier("demographic_parity", n_replicates=0, random_state=0)
@@ -68,18 +82,23 @@ print("chosen:", search.best_params_)
 # ------------
 # Each dot is one setting, with standard errors over the folds.
 
-results = search.cv_results_
+unfairness = -search.cv_results_["mean_test_fairness"]
+accuracy = search.cv_results_["mean_test_accuracy"]
+errors = [search.cv_results_[f"std_test_{name}"] / N_SPLITS**0.5 for name in scoring]
+degree = search.cv_results_["param_expand__degree"]
 fig, ax = plt.subplots(figsize=(7.0, 4.4), layout="constrained")
-for degree, colour, marker in ((1, "#D55E00", "s"), (2, "#0072B2", "o")):
-    shown = np.array([one["expand__degree"] == degree for one in results["params"]])
-    unfairness, accuracy = -results["mean_test_fairness"][shown], results["mean_test_accuracy"][shown]
-    errors = [results[f"std_test_{name}"][shown] / N_SPLITS**0.5 for name in ("fairness", "accuracy")]
-    label = "with squares and products" if degree == 2 else "features as they are"
-    ax.errorbar(unfairness, accuracy, errors[1], errors[0], fmt=marker, color=colour, alpha=0.8, label=label)
+for number, label, style in (
+    (1, "features as they are", {"color": ORANGE, "fmt": "s"}),
+    (2, "with squares and products", {"color": BLUE, "fmt": "o"}),
+):
+    at = degree == number
+    ax.errorbar(
+        unfairness[at], accuracy[at], errors[0][at], errors[1][at], label=label, **style
+    )
 best = search.best_index_
-place = [-results["mean_test_fairness"][best]], [results["mean_test_accuracy"][best]]
-ax.plot(*place, "o", markersize=16, markerfacecolor="none", markeredgewidth=1.8, color="#009E73", label="chosen")
-ax.axvline(0.1, color="0.25", linestyle="--", linewidth=1.0, label="limit 0.1")
+ring = {"markersize": 16, "markerfacecolor": "none", "markeredgewidth": 1.8}
+ax.plot(unfairness[best], accuracy[best], "o", color=GREEN, label="chosen", **ring)
+ax.axvline(0.1, color="0.25", linestyle="--", label="limit 0.1")
 ax.set(xlabel="mean unfairness over folds", ylabel="mean accuracy over folds")
 ax.set_title("Settings of the search", fontsize="medium")
 ax.spines[["top", "right"]].set_visible(False)
@@ -93,7 +112,8 @@ plt.show()
 # search has not seen.
 
 found = sf.fairness_interval(y_test, search.predict(X_test), sensitive_features=sex_test)
-print(f"accuracy {np.mean(search.predict(X_test) == y_test):.3f}, verdict about 0.1: {found.verdict(0.1)}")
+print(f"accuracy: {np.mean(search.predict(X_test) == y_test):.3f}")
+print(f"verdict about a margin of 0.1: {found.verdict(0.1)}")
 found
 
 # %%

@@ -32,12 +32,12 @@ loans = (
     .head(N_ROWS)
     .drop_nulls("married")
     .select(
-        pl.when(pl.col("black") == 1).then(pl.lit("black"))
+        "approve",
+        race=pl.when(pl.col("black") == 1).then(pl.lit("black"))
         .when(pl.col("hispan") == 1).then(pl.lit("hispanic"))
-        .otherwise(pl.lit("white")).alias("race"),
-        pl.when(pl.col("married") == 1).then(pl.lit("yes")).otherwise(pl.lit("no")).alias("married"),
-        pl.when(pl.col("obrat") < 36).then(pl.lit("below 36 %")).otherwise(pl.lit("36 % or more")).alias("obligations"),
-        pl.col("approve").cast(pl.Int8),
+        .otherwise(pl.lit("white")),
+        married=pl.when(pl.col("married") == 1).then(pl.lit("yes")).otherwise(pl.lit("no")),
+        obligations=pl.when(pl.col("obrat") < 36).then(pl.lit("low")).otherwise(pl.lit("high")),
     )
 )  # fmt: skip
 loans.group_by("race").agg(pl.len(), pl.col("approve").mean().round(3)).sort("race")
@@ -47,14 +47,18 @@ loans.group_by("race").agg(pl.len(), pl.col("approve").mean().round(3)).sort("ra
 # ---------------------
 # Several sensitive columns are a frame with several columns. Nothing has to be converted.
 
-found = sf.fairness_interval(None, loans["approve"], sensitive_features=loans.select("race", "married"))
+found = sf.fairness_interval(
+    None, loans["approve"], sensitive_features=loans.select("race", "married")
+)
 print(type(found.by_group))
 found.by_group
 
 # %%
 # The table is a polars frame, so you can go on with it in polars:
 
-found.by_pair.filter(pl.col("column") == "race").select("first", "second", pl.selectors.float().round(3))
+found.by_pair.filter(pl.col("column") == "race").select(
+    "first", "second", pl.selectors.float().round(3)
+)
 
 # %%
 sf.plotting.FairnessIntervalDisplay(found).plot()
@@ -64,12 +68,14 @@ plt.show()
 # Among applicants with similar obligations
 # -----------------------------------------
 # ``strata`` compares groups only within strata. The applicants' obligations explain a part of the decisions; do the
-# groups still differ among applicants on the same side of 36 %?
+# groups still differ among applicants whose obligations are on the same side of 36 % of their income?
 
 everyone = sf.fairness_interval(None, loans["approve"], sensitive_features=loans["race"])
-within = sf.fairness_interval(None, loans["approve"], sensitive_features=loans["race"], strata=loans["obligations"])
+within = sf.fairness_interval(
+    None, loans["approve"], sensitive_features=loans["race"], strata=loans["obligations"]
+)
 for name, one in {"all applicants": everyone, "within strata": within}.items():
-    print(f"{name}: unfairness {one.estimate:.3f}, 95 % interval [{one.low:.3f}, {one.high:.3f}]")
+    print(f"{name}: unfairness {one.estimate:.3f} [{one.low:.3f}, {one.high:.3f}]")
 
 # %%
 # What to conclude

@@ -17,9 +17,11 @@ try:
     from surefair.monitor.river import RiverFairClassifier, Unfairness
 except ImportError:
     linear_model = None
-    print("River is not installed, so there is nothing to see here. Install it with: pip install surefair[river]")
+    print("River is not installed, so there is nothing to see on this page.")
+    print("Install it with: pip install surefair[river]")
 
 N_ROWS, EVERY = 6_000, 300
+BLUE, ORANGE = "#0072B2", "#D55E00"
 
 # sphinx_gallery_start_ignore
 import os
@@ -37,7 +39,12 @@ adult = sf.datasets.load_adult()
 rows = adult.X.sample(N_ROWS, random_state=0)
 stream = [
     (x, label == ">50K", sex)
-    for x, label, sex in zip(rows.to_dict("records"), adult.y[rows.index], adult.sensitive[rows.index], strict=True)
+    for x, label, sex in zip(
+        rows.to_dict("records"),
+        adult.y[rows.index],
+        adult.sensitive[rows.index],
+        strict=True,
+    )
 ]
 
 
@@ -64,20 +71,36 @@ paths = {}
 if linear_model is not None:
     logistic = preprocessing.StandardScaler() | linear_model.LogisticRegression()
     paths["River's logistic regression"] = follow(logistic, with_group=False)
-    clf = sf.FairClassifier("demographic_parity", tolerance=0.03, n_replicates=0, n_warmup=400, random_state=0)
-    paths["with a constraint"] = follow(RiverFairClassifier(clf, sensitive="sex"), with_group=True)
+    clf = sf.FairClassifier(
+        "demographic_parity", tolerance=0.03, n_replicates=0, n_warmup=400, random_state=0
+    )
+    paths["with a constraint"] = follow(
+        RiverFairClassifier(clf, sensitive="sex"), with_group=True
+    )
 
 # %%
 fig, ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
-for (name, path), colour, style in zip(paths.items(), ("#D55E00", "#0072B2"), ("--", "-"), strict=False):
+for (name, path), colour, style in zip(
+    paths.items(), (ORANGE, BLUE), ("--", "-"), strict=False
+):
     at = [n for n, _ in path]
-    ax.plot(at, [one.estimate for _, one in path], color=colour, linestyle=style, label=name)
-    ax.fill_between(
-        at, [one.low for _, one in path], [one.high for _, one in path], color=colour, alpha=0.2, linewidth=0
+    ax.plot(
+        at, [one.estimate for _, one in path], color=colour, linestyle=style, label=name
     )
-ax.axhline(0.1, color="0.25", linestyle=":", linewidth=1.0, label="margin 0.1")
+    ax.fill_between(
+        at,
+        [one.low for _, one in path],
+        [one.high for _, one in path],
+        color=colour,
+        alpha=0.2,
+        linewidth=0,
+    )
+ax.axhline(0.1, color="0.25", linestyle=":", label="margin 0.1")
 ax.set(xlabel="rows", ylabel="unfairness so far: gap in selection rates", ylim=(0.0, None))
-ax.set_title("Two models that learn one row at a time, with 95 % bands for all looks", fontsize="medium")
+ax.set_title(
+    "Two models that learn one row at a time, with 95 % bands for all looks",
+    fontsize="medium",
+)
 ax.spines[["top", "right"]].set_visible(False)
 fig.legend(loc="outside lower center", ncols=3, frameon=False)
 plt.show()

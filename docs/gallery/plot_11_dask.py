@@ -17,10 +17,12 @@ try:
     from distributed import Client
 except ImportError:
     dd = None
-    print("Dask is not installed, so only one fit is shown. Install it with: pip install 'surefair[dask]'")
+    print("Dask is not installed, so this page shows one fit only.")
+    print("Install it with: pip install 'surefair[dask]'")
 
 N_TRAIN, N_PARTITIONS = 30_000, 3
 COLUMNS = ["age", "education-num", "marital-status", "occupation", "hours-per-week"]
+BLUE, ORANGE = "#0072B2", "#D55E00"
 
 # sphinx_gallery_start_ignore
 import os
@@ -39,7 +41,12 @@ adult = sf.datasets.load_adult()
 rows = adult.X[COLUMNS].assign(sex=adult.sensitive, income=(adult.y == ">50K").astype(int))
 train, test = train_test_split(rows, train_size=N_TRAIN, test_size=10_000, random_state=0)
 warmup, rest = train.iloc[:4_000], train.iloc[4_000:]
-settings = {"criterion": "demographic_parity", "tolerance": 0.05, "solver": "one_pass", "random_state": 0}
+settings = {
+    "criterion": "demographic_parity",
+    "tolerance": 0.05,
+    "solver": "one_pass",
+    "random_state": 0,
+}
 
 # %%
 # Fit
@@ -54,24 +61,41 @@ if dd is not None:
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
         data = dd.from_pandas(rest, npartitions=N_PARTITIONS)
         fits[f"{N_PARTITIONS} partitions"] = sf.parallel.fit_partitions(
-            sf.FairClassifier(**settings, n_warmup=4_000), data, label="income", sensitive="sex", warmup=warmup
+            sf.FairClassifier(**settings, n_warmup=4_000),
+            data,
+            label="income",
+            sensitive="sex",
+            warmup=warmup,
         )
 for name, clf in fits.items():
-    found = clf.fairness_interval(test[COLUMNS], test["income"], sensitive_features=test["sex"])
-    print(f"{name}: {clf.n_rows_:,} rows, unfairness {found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]")
+    found = clf.fairness_interval(
+        test[COLUMNS], test["income"], sensitive_features=test["sex"]
+    )
+    limits = f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    print(f"{name}: {clf.n_rows_:,} rows, unfairness {limits}")
 
 # %%
 # Coefficients
 # ------------
 
 fig, ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
-for i, ((name, clf), colour, marker) in enumerate(zip(fits.items(), ("#0072B2", "#D55E00"), "os", strict=False)):
+for i, ((name, clf), colour, marker) in enumerate(
+    zip(fits.items(), (BLUE, ORANGE), "os", strict=False)
+):
     table = clf.coef_interval()
     at = [j - 0.12 + 0.24 * i for j in range(len(table))]
     errors = [table["estimate"] - table["low"], table["high"] - table["estimate"]]
-    ax.errorbar(table["estimate"], at, xerr=errors, fmt=marker, color=colour, markersize=5, label=name)
+    ax.errorbar(
+        table["estimate"],
+        at,
+        xerr=errors,
+        fmt=marker,
+        color=colour,
+        markersize=5,
+        label=name,
+    )
 ax.set_yticks(range(len(table)), labels=table["feature"])
-ax.axvline(0.0, color="0.25", linestyle="--", linewidth=1.0)
+ax.axvline(0.0, color="0.25", linestyle="--")
 ax.set(ylim=(len(table) - 0.5, -0.5), xlabel="coefficient, with 95 % intervals")
 ax.set_title("One pass over all rows, and partitions fitted separately", fontsize="medium")
 ax.spines[["top", "right"]].set_visible(False)

@@ -15,6 +15,7 @@ import surefair as sf
 
 N_FITS, N_INTERVALS, N_EVALUATION = 60, 12, 5_000
 LOOKS = [1_000, 2_000, 4_000]
+BLUE, ORANGE = "#0072B2", "#D55E00"
 
 # sphinx_gallery_start_ignore
 import os
@@ -48,10 +49,13 @@ def follow(number, **more):
 def measure(clf):
     """Return the gap of a classifier on the evaluation rows."""
     positive = clf.predict(evaluation.X) == clf.classes_[1]
-    return positive[evaluation.sensitive == 0].mean() - positive[evaluation.sensitive == 1].mean()
+    first = evaluation.sensitive == 0
+    return positive[first].mean() - positive[~first].mean()
 
 
-gaps = np.array([[measure(clf) for clf in follow(i, n_replicates=0)] for i in range(N_FITS)])
+gaps = np.array(
+    [[measure(clf) for clf in follow(i, n_replicates=0)] for i in range(N_FITS)]
+)
 
 # %%
 # What one fit says
@@ -61,36 +65,45 @@ gaps = np.array([[measure(clf) for clf in follow(i, n_replicates=0)] for i in ra
 
 intervals = [
     [
-        clf.fairness_interval(evaluation.X, evaluation.y, sensitive_features=evaluation.sensitive, source="retraining")
+        clf.fairness_interval(
+            evaluation.X,
+            evaluation.y,
+            sensitive_features=evaluation.sensitive,
+            source="retraining",
+        )
         for clf in follow(N_FITS + i, n_replicates=100)
     ]
     for i in range(N_INTERVALS)
 ]
-low, high = (np.array([[getattr(at, end) for at in path] for path in intervals]) for end in ("gap_low", "gap_high"))
+low, high = (
+    np.array([[getattr(at, end) for at in path] for path in intervals])
+    for end in ("gap_low", "gap_high")
+)
 inside = (low[:, None] <= gaps) & (gaps <= high[:, None])
 for look, share in zip(LOOKS, inside.mean(axis=(0, 1)), strict=True):
-    print(f"after {look:,} rows, the interval of one fit contains {share:.0%} of the other fits")
+    print(f"{look:,} rows: the interval of one fit contains {share:.0%} of the others")
 
 # %%
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.0, 4.4), layout="constrained")
 unfairness = np.abs(gaps)
 left.plot(LOOKS, unfairness.T, color="0.6", linewidth=0.5, alpha=0.6)
 left.plot([], [], color="0.6", label="one fit")
-left.plot(LOOKS, unfairness.mean(axis=0), color="#0072B2", linewidth=2.0, label="mean")
+left.plot(LOOKS, unfairness.mean(axis=0), color=BLUE, linewidth=2.0, label="mean")
 quantile = np.quantile(unfairness, 0.975, axis=0)
-left.plot(LOOKS, quantile, color="#D55E00", linewidth=2.0, linestyle="--", label="97.5 % quantile")
+left.plot(LOOKS, quantile, "--", color=ORANGE, linewidth=2.0, label="97.5 % quantile")
 left.set(ylabel="unfairness", ylim=(0.0, None))
 left.set_title(f"Figure 1: {N_FITS} fits", fontsize="medium")
 right.plot(LOOKS, gaps.T, color="0.6", linewidth=0.5, alpha=0.6)
 right.plot([], [], color="0.6", label="other fits")
-right.fill_between(LOOKS, low[0], high[0], color="#0072B2", alpha=0.25, linewidth=0, label="interval of one fit")
-right.plot(LOOKS, [at.gap for at in intervals[0]], color="#0072B2", linewidth=2.0, label="this fit")
-right.axhline(0.0, color="0.25", linestyle=":", linewidth=1.0)
+this = [at.gap for at in intervals[0]]
+right.fill_between(LOOKS, low[0], high[0], color=BLUE, alpha=0.25, label="its interval")
+right.plot(LOOKS, this, color=BLUE, linewidth=2.0, label="one fit")
+right.axhline(0.0, color="0.25", linestyle=":")
 right.set(ylabel="gap, with its sign")
 right.set_title("What one fit says about the others", fontsize="medium")
 for ax in (left, right):
     ax.set(xscale="log", xlabel="training rows")
-    ax.set_xticks(LOOKS, labels=[f"{look:,}" for look in LOOKS], minor=False)
+    ax.set_xticks(LOOKS, labels=[f"{look:,}" for look in LOOKS])
     ax.minorticks_off()
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))

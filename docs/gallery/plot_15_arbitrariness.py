@@ -15,6 +15,7 @@ from sklearn.model_selection import train_test_split
 import surefair as sf
 
 N_TREES, N_REPLICATES = 60, 30
+BLUE, ORANGE = "#0072B2", "#D55E00"
 
 # sphinx_gallery_start_ignore
 import os
@@ -31,7 +32,12 @@ if "SUREFAIR_GALLERY_SMALL" in os.environ:
 
 german = sf.datasets.load_german()
 X, X_test, y, y_test, _, age = train_test_split(
-    german.X, german.y, german.sensitive_columns["age"], test_size=0.5, stratify=german.y, random_state=0
+    german.X,
+    german.y,
+    german.sensitive_columns["age"],
+    test_size=0.5,
+    stratify=german.y,
+    random_state=0,
 )
 forest = RandomForestClassifier(N_TREES, min_samples_leaf=3, random_state=0)
 clf = sf.BootstrapClassifier(forest, n_replicates=N_REPLICATES, random_state=0).fit(X, y)
@@ -57,16 +63,21 @@ plt.show()
 share = np.mean([refit.predict(X_test) == "good" for refit in clf.estimators_], axis=0)
 fig, ax = plt.subplots(figsize=(7.0, 3.6), layout="constrained")
 edges = np.linspace(0.0, 1.0, 11)
-for i, (group, colour, hatch) in enumerate((("above 25", "#0072B2", ""), ("up to 25", "#D55E00", "//"))):
+for i, (group, colour, hatch) in enumerate(
+    (("above 25", BLUE, ""), ("up to 25", ORANGE, "//"))
+):
     counts = np.histogram(share[age == group], edges)[0] / np.sum(age == group)
     at = edges[:-1] + 0.03 + 0.04 * i
     label = f"{group} (n = {np.sum(age == group):,})"
-    ax.bar(at, counts, width=0.04, color=colour, hatch=hatch, edgecolor="white", label=label)
+    ax.bar(
+        at, counts, width=0.04, color=colour, hatch=hatch, edgecolor="white", label=label
+    )
 ax.set(xlabel="share of refits that say 'good'", ylabel="share of the group")
 ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
 ax.set_title("How far the refits agree about each applicant", fontsize="medium")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, title="age")
+# sphinx_gallery_thumbnail_number = 2
 plt.show()
 
 # %%

@@ -17,6 +17,7 @@ import surefair as sf
 
 N_ROWS, N_SPLITS = 20_000, 11
 REDUCTION, COST = 0.03, 0.01
+BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 
 # sphinx_gallery_start_ignore
 import os
@@ -31,10 +32,14 @@ if "SUREFAIR_GALLERY_SMALL" in os.environ:
 # Both were trained before, on rows that we do not use again.
 
 adult = sf.datasets.load_adult()
-X_past, X, y_past, y, _, sex = train_test_split(adult.X, adult.y, adult.sensitive, test_size=N_ROWS, random_state=0)
+X_past, X, y_past, y, _, sex = train_test_split(
+    adult.X, adult.y, adult.sensitive, test_size=N_ROWS, random_state=0
+)
 in_use = {
     "logistic regression": LogisticRegression().fit(X_past, y_past).predict(X),
-    "gradient boosting": HistGradientBoostingClassifier(random_state=0).fit(X_past, y_past).predict(X),
+    "gradient boosting": HistGradientBoostingClassifier(random_state=0)
+    .fit(X_past, y_past)
+    .predict(X),
 }
 
 # %%
@@ -67,16 +72,33 @@ answers["logistic regression"].to_frame().round(4)
 # not too far down.
 
 fig, ax = plt.subplots(figsize=(7.0, 4.4), layout="constrained")
-for (name, found), colour, marker in zip(answers.items(), ("#0072B2", "#D55E00"), "os", strict=True):
+for (name, found), colour, marker in zip(
+    answers.items(), (BLUE, ORANGE), "os", strict=True
+):
     splits = found.by_split
     label = f"in use: {name} ({found.verdict})"
-    ax.plot(splits["reduction"], splits["accuracy"], marker, color=colour, alpha=0.7, label=label)
-ax.axvline(REDUCTION, color="0.25", linestyle="--", linewidth=1.0)
-ax.axhline(-COST, color="0.25", linestyle="--", linewidth=1.0)
+    ax.plot(
+        splits["reduction"],
+        splits["accuracy"],
+        marker,
+        color=colour,
+        alpha=0.7,
+        label=label,
+    )
+ax.axvline(REDUCTION, color="0.25", linestyle="--")
+ax.axhline(-COST, color="0.25", linestyle="--")
 left, right = ax.get_xlim()
 bottom, top = ax.get_ylim()
 right, top = max(right, REDUCTION + 0.02), max(top, 0.005)
-ax.fill_between([REDUCTION, right], -COST, top, color="#009E73", alpha=0.15, linewidth=0, label="meets both demands")
+ax.fill_between(
+    [REDUCTION, right],
+    -COST,
+    top,
+    color=GREEN,
+    alpha=0.15,
+    linewidth=0,
+    label="meets both demands",
+)
 ax.set(xlim=(min(left, 0.0), right), ylim=(bottom, top))
 ax.set(xlabel="reduction of unfairness", ylabel="accuracy minus that of the model in use")
 ax.set_title("Alternatives to two models in use, one dot for each split", fontsize="medium")

@@ -54,11 +54,10 @@ found
 # %%
 # Why pairing matters
 # -------------------
-# The two models agree on most rows, and rows on which they agree cancel in the difference. The lower panel shows the
+# Rows on which both models decide the same cancel in the difference. The lower panel shows the
 # interval of the difference, and the one that two independent samples would give.
 
 apart = ((found.a.high - found.a.low) ** 2 + (found.b.high - found.b.low) ** 2) ** 0.5 / 2.0
-print(f"agreement: {found.agreement:.1%} of the rows")
 
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(7.0, 4.4), layout="constrained")
 for i, one in enumerate((found.a, found.b)):

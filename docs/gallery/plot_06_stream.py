@@ -14,6 +14,7 @@ import surefair as sf
 
 N_DAYS, PER_DAY, N_STREAMS = 60, 100, 200
 BLUE, ORANGE = "#0072B2", "#D55E00"
+rng = np.random.default_rng(2)
 
 # sphinx_gallery_start_ignore
 import os
@@ -21,8 +22,6 @@ import os
 if "SUREFAIR_GALLERY_SMALL" in os.environ:
     N_DAYS, N_STREAMS = 12, 20
 # sphinx_gallery_end_ignore
-
-rng = np.random.default_rng(2)
 
 
 def make_day(gap=0.0):
@@ -80,7 +79,9 @@ for day in range(N_DAYS):
     path.append(monitor.interval())
     limits.append((path[-1].gap_low, path[-1].gap_high, *usual_interval(*join(seen))))
 for alarm in monitor.alarms[:1]:
-    print(alarm)
+    print(
+        f"alarm on day {alarm.update}: {alarm.rate} of {alarm.first} above that of {alarm.second}"
+    )
 
 # %%
 days = np.arange(1, N_DAYS + 1)

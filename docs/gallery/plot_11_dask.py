@@ -105,8 +105,8 @@ plt.show()
 # %%
 # What to conclude
 # ----------------
-# The merged fit and the fit on one machine estimate the same model, each with its own chance error, and the intervals
-# have about the same width. Rows never leave the workers; only the states of the fits do.
+# The merged fit and the fit on one machine differ by little, compared with their intervals, and the intervals have
+# about the same width. Rows stay with the workers, which send back the states of their fits.
 #
 # The two are not equal bit by bit, and they need not be. This holds for partitions that are random parts of the rows
 # and long. Partitions by day, place or customer are neither: shuffle before you cut.

@@ -113,7 +113,7 @@ plt.show()
 # What to conclude
 # ----------------
 # The 97.5 % quantile is well above the mean: reporting the mean unfairness of a method says little about the model that
-# you have. The interval of a single fit shows about as much spread as many fits do, at the cost of one.
+# you have. The interval of a single fit contains nearly all other fits, at the cost of one fit.
 #
 # The paper trains with its own steps, a fixed constraint set and 100 evaluation rows, so its numbers differ.
 # ``surefair reproduce motivation`` repeats the figure as printed and with surefair's defaults. In this stream the

@@ -73,6 +73,7 @@ pd.DataFrame(audit.groups)[["column", "group", "evaluation", "compared", "note"]
 # ----------------------------------
 # Each has a name, what it assumes, and whether it held.
 
+pd.options.display.max_colwidth = 100
 pd.DataFrame(audit.assumptions)[["name", "assumes", "held"]]
 
 # %%

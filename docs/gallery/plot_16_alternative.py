@@ -35,12 +35,11 @@ adult = sf.datasets.load_adult()
 X_past, X, y_past, y, _, sex = train_test_split(
     adult.X, adult.y, adult.sensitive, test_size=N_ROWS, random_state=0
 )
-in_use = {
-    "logistic regression": LogisticRegression().fit(X_past, y_past).predict(X),
-    "gradient boosting": HistGradientBoostingClassifier(random_state=0)
-    .fit(X_past, y_past)
-    .predict(X),
+models = {
+    "logistic regression": LogisticRegression(),
+    "gradient boosting": HistGradientBoostingClassifier(random_state=0),
 }
+in_use = {name: model.fit(X_past, y_past).predict(X) for name, model in models.items()}
 
 # %%
 # The question, asked twice

@@ -79,9 +79,7 @@ for day in range(N_DAYS):
     path.append(monitor.interval())
     limits.append((path[-1].gap_low, path[-1].gap_high, *usual_interval(*join(seen))))
 for alarm in monitor.alarms[:1]:
-    print(
-        f"alarm on day {alarm.update}: {alarm.rate} of {alarm.first} above that of {alarm.second}"
-    )
+    print(f"alarm on day {alarm.update}, after {alarm.n:,} rows")
 
 # %%
 days = np.arange(1, N_DAYS + 1)

@@ -32,6 +32,24 @@ HERE = Path(__file__).parent
 GENERATED = HERE / "_generated"
 
 
+# -- The gallery: docs/gallery/plot_*.py are run, and their pages go to docs/auto_gallery -----------------------------
+
+extensions.append("sphinx_gallery.gen_gallery")
+exclude_patterns.append("gallery")  # scripts and their header; the pages are those in auto_gallery
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_gallery",
+    "within_subsection_order": "FileNameSortKey",
+    "capture_repr": ("_repr_html_",),  # a cell that ends with a result or a table shows it as a notebook does
+    "image_srcset": ["2x"],
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,  # pages do not depend on how fast the machine is
+    "min_reported_time": 86_400,
+}
+
+
 # -- Tables of results ----------------------------------------------------------------------------------------------
 
 

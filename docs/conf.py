@@ -35,7 +35,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinxcontrib.bibtex",
 ]
-myst_enable_extensions = ["deflist", "dollarmath"]
+myst_enable_extensions = ["deflist", "dollarmath", "html_image"]
 myst_heading_anchors = 3
 numpydoc_show_class_members = False
 autodoc_member_order = "bysource"
@@ -69,7 +69,7 @@ def write_api() -> None:
     top = {name: value for name, value in public.items() if name not in modules}
     parts = [
         "# API",
-        "Every public name has its own page. `import surefair as sf` gives you the names of the first list.",
+        "Every public name has its own page. `import surefair as sf` gives you the names of the first three lists.",
     ]
     for title, belongs in KINDS.items():
         parts += [f"## {title}", listed("surefair", {name: value for name, value in top.items() if belongs(value)})]

@@ -127,7 +127,7 @@ def draw_audit() -> None:
         page = Path(folder, "report.html")
         found.to_html(page)
         shot = RESULTS / "audit_report.png"
-        options = (*CHROMIUM, f"--user-data-dir={folder}/profile", "--window-size=960,1500", f"--screenshot={shot}")
+        options = (*CHROMIUM, f"--user-data-dir={folder}/profile", "--window-size=960,1080", f"--screenshot={shot}")
         subprocess.run([browser, *options, page.as_uri()], check=True, capture_output=True, timeout=120)
     print(f"Written: {RESULTS / 'audit_terminal.svg'}, {shot}")
 

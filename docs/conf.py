@@ -6,6 +6,7 @@ They are written to ``docs/api`` and ``docs/_generated``, which are not under ve
 """
 
 import inspect
+import re
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -27,11 +28,11 @@ project = "surefair"
 author = copyright = "the surefair developers"  # noqa: A001
 release = version = installed("surefair")
 extensions = [
+    "formulas",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinxcontrib.bibtex",
 ]
@@ -46,6 +47,7 @@ bibtex_default_style = "plain"
 bibtex_reference_style = "author_year"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "surefair"
 html_static_path = ["_static"]
@@ -194,16 +196,22 @@ def write_diagnostics() -> None:
     """Write an entry for each diagnostic: what it says, what it assumes, what to do, and what it does to verdicts."""
     parts = []
     for name, kind in DIAGNOSTICS.items():
+        advice, command_line_advice = (in_code(words) for words in (kind.advice, kind.command_line_advice))
         lines = [f"### {name}", inspect.getdoc(kind).split("\n\n")[0].replace("\n", " "), ""]
         if kind.assumes:
             lines.append(f"- *What is assumed.* {kind.assumes}")
-        lines.append(f"- *What to do in Python.* {kind.advice}")
-        if kind.command_line_advice and kind.command_line_advice != kind.advice:
-            lines.append(f"- *What to do on the command line.* {kind.command_line_advice}")
+        lines.append(f"- *What to do in Python.* {advice}")
+        if command_line_advice not in ("", advice):
+            lines.append(f"- *What to do on the command line.* {command_line_advice}")
         if kind.forbids_verdict:
             lines.append("- *Verdict.* There is no definite verdict while this holds.")
         parts.append("\n".join(lines))
     write(GENERATED / "diagnostics.md", "\n\n".join(parts) + "\n")
+
+
+def in_code(words: str) -> str:
+    """Set options and arguments, such as --alpha and method='cheap', as code."""
+    return re.sub(r"--[a-z][a-z-]*|\b\w+='?\w+'?|\bsf\.\w+", r"`\g<0>`", words)
 
 
 def write(path: Path, text: str) -> None:

@@ -30,5 +30,7 @@ def visit_math_block(translator: Any, node: nodes.math_block) -> None:
 
 
 def as_mathml(formula: str, *, as_block: bool) -> str:
-    """Translate LaTeX to MathML; docutils has no ``operatorname`` for a name that it does not know."""
-    return latex2mathml.tex2mathml(re.sub(r"\\operatorname\{(\w+)\}", r"\\mathrm{\1}", formula), as_block=as_block)
+    """Translate LaTeX to MathML, with a detour around two gaps of docutils."""
+    formula = re.sub(r"\\operatorname\{(\w+)\}", r"\\mathrm{\1}", formula)  # it knows only some names
+    formula = re.sub(r"(\\(?:bar|hat|tilde)\\?[A-Za-z]+)_", r"\1{}_", formula)  # it would set the index below
+    return latex2mathml.tex2mathml(formula, as_block=as_block)

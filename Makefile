@@ -109,4 +109,4 @@ docs: .venv/installed  ## build the documentation in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:  ## delete what the other targets made, except data/
-	rm -rf .venv docs/_build docs/auto_gallery demo build
+	rm -rf .venv docs/_build docs/_generated docs/api docs/auto_gallery demo build

@@ -1,11 +1,12 @@
-"""Sphinx configuration. The build writes the tables of results and the API page into ``docs/_generated``.
+"""Sphinx configuration. The build writes tables into the pages, and the API pages and lists from the registries.
 
-The tables come from ``docs/results/*.json``. The API page comes from ``surefair.__all__`` and from the registries, so a
-new criterion, loss, diagnostic, display, data set, engine or command appears on it without an edit here.
+``tables.py`` writes the tables of results into the pages. The API pages come from ``surefair.__all__`` and from the
+registries, so a new criterion, loss, diagnostic, display, data set, engine or command appears without an edit here.
+They are written to ``docs/api`` and ``docs/_generated``, which are not under version control.
 """
 
 import inspect
-import json
+import re
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -13,23 +14,48 @@ from types import ModuleType
 
 import surefair
 from surefair.cli import main as command_line
+from surefair.diagnostics import DIAGNOSTICS
 from surefair.engines import ENGINES
 from surefair.losses import LOSSES
 from surefair.score_metrics import SCORE_METRICS
 
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import tables  # noqa: E402
+from tables import as_markdown  # noqa: E402
+
 project = "surefair"
 author = copyright = "the surefair developers"  # noqa: A001
 release = version = installed("surefair")
-extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax"]
-myst_enable_extensions = ["deflist", "dollarmath"]
-myst_heading_anchors = 2
+extensions = [
+    "formulas",
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_copybutton",
+    "sphinxcontrib.bibtex",
+]
+myst_enable_extensions = ["deflist", "dollarmath", "html_image"]
+myst_heading_anchors = 3
 numpydoc_show_class_members = False
 autodoc_member_order = "bysource"
+autosummary_generate = True
+autosummary_ignore_module_all = False
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "plain"
+bibtex_reference_style = "author_year"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "surefair"
-exclude_patterns = ["_build", "_generated"]
-HERE = Path(__file__).parent
+html_static_path = ["_static"]
+html_css_files = ["surefair.css"]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_generated", "_templates"]
 GENERATED = HERE / "_generated"
+API = HERE / "api"
 
 
 # -- The gallery: docs/gallery/plot_*.py are run, and their pages go to docs/auto_gallery -----------------------------
@@ -50,54 +76,33 @@ sphinx_gallery_conf = {
 }
 
 
-# -- Tables of results ----------------------------------------------------------------------------------------------
-
-
-def write_tables() -> None:
-    """Turn every list of rows in results/*.json into a table: NAME.md for the key "rows", NAME_KEY.md for others."""
-    for source in sorted((HERE / "results").glob("*.json")):
-        for key, rows in json.loads(source.read_text()).items():
-            if isinstance(rows, list) and rows and isinstance(rows[0], dict):
-                name = source.stem if key == "rows" else f"{source.stem}_{key}"
-                (GENERATED / f"{name}.md").write_text(as_markdown(rows))
-
-
-def as_markdown(rows: list[dict[str, object]]) -> str:
-    """Return a Markdown table whose headings are the keys of the first row."""
-    heads = list(rows[0])
-    lines = ["| " + " | ".join(head.replace("_", " ") for head in heads) + " |", "|---" * len(heads) + "|"]
-    lines += ["| " + " | ".join(as_cell(row[head]) for head in heads) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def as_cell(value: object) -> str:
-    """Format a cell: three digits for a fraction, separated thousands for a large number, empty for None."""
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return "" if value is None else str(value).replace("|", "\\|")
-
-
-# -- The API page ---------------------------------------------------------------------------------------------------
+# -- The API pages --------------------------------------------------------------------------------------------------
 
 
 def write_api() -> None:
-    """Write one entry for each name in ``surefair.__all__`` and in the ``__all__`` of each module among them."""
+    """Write a page that lists every name in ``surefair.__all__`` and in the ``__all__`` of each module among them.
+
+    Sphinx's autosummary then writes one page for each name.
+    """
     public = {name: getattr(surefair, name) for name in surefair.__all__}
     modules = {name: value for name, value in public.items() if isinstance(value, ModuleType)}
     top = {name: value for name, value in public.items() if name not in modules}
-    parts = ["## surefair", entries("surefair", top)]
+    parts = [
+        "# API",
+        "Every public name has its own page. `import surefair as sf` gives you the names of the first three lists.",
+    ]
+    for title, belongs in KINDS.items():
+        parts += [f"## {title}", listed("surefair", {name: value for name, value in top.items() if belongs(value)})]
     for name, module in modules.items():
         sys.modules[f"surefair.{name}"] = module  # autodoc imports `surefair.theory`, which lives in a subpackage
-        parts += [f"## surefair.{name}", f"```{{eval-rst}}\n.. automodule:: surefair.{name}\n```"]
+        parts += [f"## surefair.{name}", f"```{{eval-rst}}\n.. automodule:: surefair.{name}\n   :no-members:\n```"]
         if name in REGISTRIES:
             parts.append(as_markdown(REGISTRIES[name]()))
         members = {member: getattr(module, member) for member in module.__all__}
         repeated = [member for member, value in members.items() if any(value is known for known in top.values())]
         if repeated:
-            parts.append(f"Described above: {', '.join(f'`{member}`' for member in repeated)}.")
-        parts.append(entries(f"surefair.{name}", {m: value for m, value in members.items() if m not in repeated}))
+            parts.append(f"Listed above: {', '.join(f'`{member}`' for member in repeated)}.")
+        parts.append(listed(f"surefair.{name}", {m: value for m, value in members.items() if m not in repeated}))
     for title, rows in (
         ("Metrics of scores", score_metric_rows()),
         ("Losses", loss_rows()),
@@ -105,21 +110,32 @@ def write_api() -> None:
         ("Commands", command_rows()),
     ):
         parts += [f"## {title}", as_markdown(rows)]
-    (GENERATED / "api.md").write_text("\n\n".join(parts))
+    for page in API.glob("*.rst"):
+        page.unlink()  # of names that are no longer public
+    write(API / "index.md", "\n\n".join(part for part in parts if part) + "\n")
 
 
-def entries(module: str, members: dict[str, object]) -> str:
-    """Return one autodoc directive for each member."""
-    lines = ["```{eval-rst}"]
+KINDS = {
+    "Classes": inspect.isclass,
+    "Functions": inspect.isroutine,
+    "Data": lambda value: not (inspect.isclass(value) or inspect.isroutine(value)),
+}
+
+
+def listed(module: str, members: dict[str, object]) -> str:
+    """Return a list of members with their first sentences, and leave options for their pages."""
     for name, value in members.items():
+        full = f"{module}.{name}"
+        if inspect.isroutine(value) and module == "surefair":
+            autosummary_filename_map[full] = f"{full}-function"  # some file systems ignore case: `audit` is not `Audit`
         if inspect.isclass(value):
-            lines += [f".. autoclass:: {module}.{name}", *class_options(value, members)]
-        elif inspect.isroutine(value):
-            lines += [f".. autofunction:: {module}.{name}"]
-        else:
-            lines += [f".. autodata:: {module}.{name}", "   :no-value:"]
-        lines.append("")
-    return "\n".join([*lines, "```"])
+            autosummary_context["options"][full] = class_options(value, members)
+    lines = ["```{eval-rst}", f".. currentmodule:: {module}", "", ".. autosummary::", "   :toctree: ."]
+    return "\n".join([*lines, "   :nosignatures:", "", *(f"   {name}" for name in members), "```"]) if members else ""
+
+
+autosummary_filename_map: dict[str, str] = {}
+autosummary_context: dict[str, dict[str, list[str]]] = {"options": {}}
 
 
 def class_options(cls: type, members: dict[str, object]) -> list[str]:
@@ -130,9 +146,9 @@ def class_options(cls: type, members: dict[str, object]) -> list[str]:
     requests = [name for name in dir(cls) if name.startswith("set_") and name.endswith("_request")]  # scikit-learn's
     hidden = [*requests, *getattr(cls, "_fields", ())]
     return [
-        "   :members:",
-        f"   :inherited-members: {', '.join(bases)}",
-        *([f"   :exclude-members: {', '.join(hidden)}"] if hidden else []),
+        ":members:",
+        f":inherited-members: {', '.join(bases)}",
+        *([f":exclude-members: {', '.join(hidden)}"] if hidden else []),
     ]
 
 
@@ -191,6 +207,38 @@ def command_rows() -> list[dict[str, object]]:
 REGISTRIES = {"criteria": criterion_rows, "datasets": dataset_rows}
 
 
-GENERATED.mkdir(exist_ok=True)
-write_tables()
+# -- The list of diagnostics ----------------------------------------------------------------------------------------
+
+
+def write_diagnostics() -> None:
+    """Write an entry for each diagnostic: what it says, what it assumes, what to do, and what it does to verdicts."""
+    parts = []
+    for name, kind in DIAGNOSTICS.items():
+        advice, command_line_advice = (in_code(words) for words in (kind.advice, kind.command_line_advice))
+        lines = [f"### {name}", inspect.getdoc(kind).split("\n\n")[0].replace("\n", " "), ""]
+        if kind.assumes:
+            lines.append(f"- *What is assumed.* {kind.assumes}")
+        lines.append(f"- *What to do in Python.* {advice}")
+        if command_line_advice not in ("", advice):
+            lines.append(f"- *What to do on the command line.* {command_line_advice}")
+        if kind.forbids_verdict:
+            lines.append("- *Verdict.* There is no definite verdict while this holds.")
+        parts.append("\n".join(lines))
+    write(GENERATED / "diagnostics.md", "\n\n".join(parts) + "\n")
+
+
+def in_code(words: str) -> str:
+    """Set options and arguments, such as --alpha and method='cheap', as code."""
+    return re.sub(r"--[a-z][a-z-]*|\b\w+='?\w+'?|\bsf\.\w+", r"`\g<0>`", words)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file unless it has this text already, so that Sphinx does not build its page again."""
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+tables.main()
 write_api()
+write_diagnostics()

@@ -202,9 +202,10 @@ print(json.dumps(found))
 API = """
 import sys
 from pathlib import Path
-source = Path(sys.argv[1], "conf.py").read_text().replace("HERE = Path(__file__).parent", "HERE = Path(sys.argv[1])")
-exec(compile(source, "conf.py", "exec"), {"__name__": "conf", "__file__": "conf.py", "sys": sys, "Path": Path})
-print(Path(sys.argv[1], "_generated", "api.md").read_text())
+docs = Path(sys.argv[1])
+conf = docs / "conf.py"
+exec(compile(conf.read_text(), "conf.py", "exec"), {"__name__": "conf", "__file__": str(conf)})
+print((docs / "api" / "index.md").read_text(), (docs / "_generated" / "diagnostics.md").read_text())
 """
 
 
@@ -219,7 +220,8 @@ def scratch(tmp_path_factory):
         (package / name).write_text(text.lstrip(), encoding="utf-8")
     docs = folder / "docs"
     docs.mkdir()
-    shutil.copy(DOCS / "conf.py", docs)
+    for name in ("conf.py", "tables.py"):
+        shutil.copy(DOCS / name, docs)
 
     def run(code: str, *arguments: Path) -> str:
         inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}

@@ -15,7 +15,8 @@ from sklearn.neural_network import MLPClassifier
 
 import surefair as sf
 
-RECIPES = (Path(__file__).parents[1] / "docs" / "recipes.md").read_text(encoding="utf-8")
+GUIDE = Path(__file__).parents[1] / "docs" / "guide"
+RECIPES = "".join((GUIDE / name).read_text(encoding="utf-8") for name in ("ci.md", "learners.md"))
 
 
 def block(language, containing):

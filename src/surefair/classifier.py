@@ -408,7 +408,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the model that answers questions: ``model_``, or one of the rows so far while these are few."""
         check_is_fitted(self)
         try:
-            return self.model_.answer(effective_n_jobs(self.n_jobs))
+            return self.model_.answer()
         except ValueError as error:
             n = self.model_.first.n
             rows = "row is" if n == 1 else "rows are"

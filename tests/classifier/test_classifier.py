@@ -1289,6 +1289,15 @@ def test_rows_of_one_label_or_group_answer_nothing_yet(of_one):
         _ = clf.coef_
 
 
+def test_rows_that_wait_are_solved_once_for_all_questions():
+    clf = feed(make(), TRAIN.part(0, 50))
+    assert clf.answer() is clf.answer()
+    before = clf.answer()
+    clf = feed(clf, TRAIN.part(50, 60))
+    assert clf.answer() is not before
+    assert clf.answer().n_rows == 60
+
+
 def test_only_fits_that_have_begun_merge():
     waiting = feed(make(), TRAIN.part(0, 50))
     for one, other in [(waiting, begun_shard(0, 200)), (shard(0, 200), waiting)]:

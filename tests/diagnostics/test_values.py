@@ -139,7 +139,10 @@ CHECKS = {
         (lambda memory: path_too_short.check(memory * np.ones(2), np.array([1e3, 1e6]), 1000), 500.0, 5.0)
     ],
     "RareColumn": [
-        (lambda left: rare_column.check([rare_column.Carrier(0, 12, 0.31, 0.0, left)], ["x7"], 4000), 0.25, 0.1)
+        (lambda left: rare_column.check([rare_column.Carrier(0, 12, 0.31, 0.0, left)], ["x7"], 4000), 0.25, 0.1),
+        # a constraint that changes next to nothing rests on nothing
+        (lambda free: rare_column.check([rare_column.Carrier(0, 7, free, 0.2, 0.215)], ["x7"], 800), 0.22, 0.24),
+        (lambda left: rare_column.check([rare_column.Carrier(0, 7, 0.2001, 0.2, left)], ["x7"], 800), 0.19, 0.199),
     ],
     "RepeatedRows": [
         (lambda first: repeated_rows.check(1e4, 1.0, 20_000, first, 4_000), 0.0, 400.0),

@@ -42,6 +42,15 @@ def test_ratios_and_undefined_values_are_drawn(audit):
     assert "smallest ratio" in display.ax_.get_xlabel()
 
 
+def test_decisions_are_drawn_on_their_lines():
+    table = pd.DataFrame({"sex": ["f", "m"] * 100, "hired": [0, 1, 1, 1] * 50})
+    audit = sf.audit(table, decision="hired", sensitive="sex", n_replicates=100)
+    display = AuditDisplay.from_audit(audit)
+    dots = [line for line in display.ax_.lines if len(line.get_xdata()) == 1]
+    assert [dot.get_ydata()[0] for dot in dots] == list(range(len(dots)))
+    assert dots[0].get_xdata()[0] == audit.interval()["estimate"] == 0.5
+
+
 def test_an_unknown_source_is_refused(audit):
     with pytest.raises(ValueError, match="source"):
         AuditDisplay.from_audit(audit, source="luck")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -82,6 +83,10 @@ def test_results_are_values(found, tmp_path):
     assert "http://" not in page.replace("http://www.w3.org", "")
     ax = FrontierDisplay(found).plot(margin=0.5).ax_
     assert ax.get_ylabel() == "accuracy"
+    labels = [text.get_text() for text in ax.texts]
+    assert sorted(", ".join(labels).split(", ")) == ["0", "0.05", "0.2", "free"]
+    one = replace(found, points=[found.points[0], *[found.points[1]._replace(tolerance=t) for t in (0.3, 0.2)]])
+    assert [text.get_text() for text in FrontierDisplay(one).plot().ax_.texts] == ["free", "0.3, 0.2"]
     plt.close("all")
 
 

@@ -23,7 +23,7 @@ METHOD = "percentile"
 
 def tally_decisions(model: Model, rows: Rows, sources: Sequence[str], n_threads: int) -> Tally:
     """Count the decisions of a model on rows; groups that only training has seen are known too."""
-    model = model.answer(n_threads)
+    model = model.answer()
     rows = rows if model.groups is None else rows.among(model.groups.joined_with(rows.groups))
     return Tally.of(model, rows, sources, METHOD, n_threads)
 

@@ -9,6 +9,7 @@ from surefair.diagnostics._diagnostic import Diagnostic
 
 RARE = 0.01  # share of the rows that differ from the most common value of a column
 CARRIES = 0.5  # share of what the constraint changes that one coefficient may account for
+MATTERS = 0.01  # least gap that a coefficient must account for
 
 
 class Carrier(NamedTuple):
@@ -43,7 +44,8 @@ def check(columns: Sequence[Carrier], names: Sequence[str], n: int) -> list[Diag
     ["The constraint rests on the column 'x7', in which 12 of 4,000 rows differ from the others: without its \
 coefficient, what the constraint compares would differ by 0.25 between groups, not by 0."]
     """
-    carried = [(abs(one.without - one.held) / abs(one.free - one.held), one) for one in columns if one.free != one.held]
+    some = [one for one in columns if one.free != one.held and abs(one.without - one.held) >= MATTERS]
+    carried = [(abs(one.without - one.held) / abs(one.free - one.held), one) for one in some]
     share, worst = max(carried, key=lambda pair: pair[0], default=(0.0, None))
     if worst is None or share < CARRIES:
         return []

@@ -25,7 +25,7 @@ class AuditDisplay(Display):
         self.audit = audit
 
     @classmethod
-    def from_audit(cls, audit: Audit, *, source: str = "total", ax: Any = None) -> Self:
+    def from_audit(cls, audit: Audit, *, source: str | None = None, ax: Any = None) -> Self:
         """Draw an audit.
 
         Parameters
@@ -37,7 +37,7 @@ class AuditDisplay(Display):
         """
         return cls(audit).plot(ax=ax, source=source)
 
-    def plot(self, ax: Any = None, *, source: str = "total") -> Self:
+    def plot(self, ax: Any = None, *, source: str | None = None) -> Self:
         """Draw a dot and a line for each metric and model; the dot is hollow if the unfairness is undefined.
 
         If the first metric with a verdict is a ratio, ratios are drawn, otherwise differences: they have other scales.
@@ -46,11 +46,13 @@ class AuditDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
             Where to draw; by default on a new figure whose height fits the number of metrics.
-        source : {"total", "training", "retraining", "evaluation"}
-            What the intervals cover.
+        source : {"total", "training", "retraining", "evaluation"}, optional
+            What the intervals cover; by default "total" for models that were trained, and "evaluation" for decisions
+            and scores.
         """
         audit = self.audit
-        ratio = audit.interval(source=source)["metric"].endswith("_ratio")  # refuses an unknown source
+        first = audit.interval(source=source)  # refuses an unknown source
+        source, ratio = first["source"], first["metric"].endswith("_ratio")
         names = dict.fromkeys(one["metric"] for one in audit.models[0]["intervals"])
         metrics = [name for name in names if name.endswith("_ratio") == ratio]
         alone = ax is None
@@ -58,7 +60,8 @@ class AuditDisplay(Display):
             ax = new_axes(height=1.7 + 0.42 * len(metrics))
         for i, model in enumerate(audit.models):
             for j, metric in enumerate(metrics):
-                self._draw(ax, find_interval(model, metric, source), j + 0.3 * (i - 0.5), i)
+                y = j + 0.3 * (i - (len(audit.models) - 1) / 2.0)
+                self._draw(ax, find_interval(model, metric, source), y, i)
             ax.plot([], [], marker=MARKERS[i], color=COLOURS[i], label=f"{model['name']} model")
         margin = audit.settings.get("margin")
         if margin is not None:

@@ -8,6 +8,8 @@ from surefair.classifier import FairClassifier
 from surefair.plotting.drawing import COLOURS, LEGEND, Display, new_axes, percent
 from surefair.selection.frontier import Frontier, frontier
 
+NEAR = 0.04  # distance of two places, relative to the picture, at which their labels would overlap
+
 
 class FrontierDisplay(Display):
     """Unfairness and accuracy of the models of a frontier, with the bands that hold for all of them.
@@ -77,8 +79,8 @@ class FrontierDisplay(Display):
             ax.plot([at, at], [*point.accuracy_band], color=colour, alpha=0.45, linewidth=2.2, zorder=2)
             label = "no constraint" if free else "with a tolerance" if point is found.points[1] else None
             ax.plot([at], [up], "s" if free else "o", color=colour, markersize=6, label=label, zorder=3)
-            words = "free" if free else f"{point.tolerance:g}"
-            ax.annotate(words, (at, up), xytext=(5, 5), textcoords="offset points", fontsize="small")
+        for at_label, words in self._labels(x, y).items():
+            ax.annotate(words, at_label, xytext=(5, 5), textcoords="offset points", fontsize="small")
         if margin is not None:
             ax.axvline(margin, color="0.25", linewidth=1.0, linestyle="--", label=f"margin {margin:g}")
             best = found.best(margin)
@@ -93,6 +95,16 @@ class FrontierDisplay(Display):
         ax.set_title(title, fontsize="medium")
         ax.legend(fontsize="small", **LEGEND)
         return self._finish(ax)
+
+    def _labels(self, x: list[float], y: list[float]) -> dict[tuple[float, float], str]:
+        """What stands beside each place; models that are drawn at nearly the same place share a label."""
+        found: dict[tuple[float, float], list[str]] = {}
+        wide, high = (NEAR * max(max(values) - min(values), 1e-9) for values in (x, y))
+        for point, at, up in zip(self.frontier.points, x, y, strict=True):
+            near = (place for place in found if abs(place[0] - at) < wide and abs(place[1] - up) < high)
+            words = "free" if point.tolerance is None else f"{point.tolerance:g}"
+            found.setdefault(next(near, (at, up)), []).append(words)
+        return {place: ", ".join(words) for place, words in found.items()}
 
 
 DISPLAY = FrontierDisplay

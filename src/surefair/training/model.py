@@ -313,13 +313,15 @@ class Model:
                 first = replace(first, group=codes, names=first.names._replace(groups=present))
         return self.begin(first, given=False)
 
-    def answer(self, n_threads: int = 1) -> Model:
+    def answer(self) -> Model:
         """Return a model to answer questions from: this one, or one trained on the rows that are still waiting."""
-        if self.n_rows > 0:
-            return self
+        return self if self.n_rows > 0 else self._early
+
+    @cached_property
+    def _early(self) -> Model:
+        """Model trained on the rows that are still waiting."""
         rows = self.first
-        empty = Model.of(self.problem, rows.names, self.n_features)
-        trained = empty.train(rows, n_threads=n_threads)
+        trained = Model.of(self.problem, rows.names, self.n_features).train(rows)
         return replace(self, fit=trained.fit, waiting=None)
 
     # -- Several models -----------------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def warm_up(
     on = conditions.followed(conditions.tangent(begin.theta)) > 0.0
     gaps = (free[on], held[on], error[on])
     learner = _learner(task, begin.theta, begin.push, ridge, moved, rows, multipliers)
-    carriers = _carriers(conditions, X, W, free_theta, begin) if on.any() else []
+    carriers = _carriers(conditions, X, W, free_theta, begin) if begin.push[on].any() else []
     state, settled = learner.begin(n_columns, n_threads)
     state = _settled(task, conditions, begin, learner, state, np.flatnonzero(~settled[1:]) + 1)
     return WarmedUp(learner, state, W, begin.reached, gaps, carriers)

@@ -5,7 +5,7 @@ BIN := .venv/bin
 SUREFAIR_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data),$(CURDIR)/data)
 export SUREFAIR_DATA
 .DEFAULT_GOAL := help
-.PHONY: help demo data test test-slow test-distributed test-extras fuzz lint bench bench-all calibrate reproduce docs clean
+.PHONY: help demo data test test-slow test-distributed test-extras test-lowest fuzz lint bench bench-all calibrate reproduce docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -44,6 +44,16 @@ test-distributed: .venv/engines  ## test Dask, Ray and Spark (needs Java 17) on 
 
 test-extras: .venv/extras  ## test learners of other packages: LightGBM, and PyTorch by skorch; a few minutes
 	$(PYTEST) tests/extras
+
+.venv-lowest/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --upgrade pip
+	.venv-lowest/bin/python tests/lowest.py > .venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pip install --quiet --constraint .venv-lowest/constraints.txt --editable . --group test
+	touch $@
+
+test-lowest: .venv-lowest/installed  ## run the quick tests with the lowest versions of dependencies; about a quarter of an hour
+	.venv-lowest/bin/python -m pytest $(PARALLEL) -m "not slow" -W ignore::DeprecationWarning
 
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d " ")
 FUZZ ?= tests/fuzz tests/tables/test_csv.py
@@ -109,4 +119,4 @@ docs: .venv/installed  ## build the documentation in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean:  ## delete what the other targets made, except data/
-	rm -rf .venv docs/_build docs/_generated docs/api docs/auto_gallery demo build
+	rm -rf .venv .venv-lowest docs/_build docs/_generated docs/api docs/auto_gallery demo build

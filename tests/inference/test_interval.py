@@ -355,6 +355,10 @@ def test_the_sentence_says_what_is_estimated(source):
     assert found.sentence.endswith(f"is for {SOURCES[source].estimates}. Group 'z' was not seen in training.")
 
 
+def test_the_sentence_about_a_ratio_says_what_parity_is(rows):
+    assert interval_of(rows, metric="error_rate_ratio").sentence.startswith("The ratio of rates, where 1 is parity, is")
+
+
 def test_the_sentence_names_the_pair_the_columns_and_the_rates(many):
     found = interval_of(many, metric="equalized_odds")
     assert "the largest absolute gap between any two groups of any of the columns 'sex', 'age'" in found.sentence

@@ -98,7 +98,7 @@ def test_another_kind_or_version_is_an_error_but_not_damage(path, kind, version)
 
 
 def test_objects_are_never_written(tmp_path):
-    with pytest.raises(ValueError, match="allow_pickle"):
+    with pytest.raises(ValueError, match="Python objects are not written: x"):
         write_archive(tmp_path / "a.npz", "example", 1, {}, {"x": np.array([{}], dtype=object)})
     assert list(tmp_path.iterdir()) == []
 
@@ -176,6 +176,6 @@ def test_arrays_of_other_types_than_numbers_and_text_are_refused(path, dtype):
     with np.load(path) as archive:
         parts = dict(archive)
     parts["numbers"] = np.zeros(2, dtype=dtype)
-    np.savez(path, allow_pickle=True, **parts)
+    np.savez(path, **parts)
     with pytest.raises(Damaged):
         read_archive(path, "example", 1)

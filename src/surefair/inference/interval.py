@@ -480,7 +480,8 @@ def _sentence(question: Question | ScoreQuestion, context: Context, unfairness: 
     """The unfairness with its limits, and what they mean, in words."""
     estimate, low, high = ("undefined" if math.isnan(number) else f"{number:.3f}" for number in unfairness)
     level = f"{100.0 * question.confidence_level:.6g} %"
-    words = f"The unfairness is {estimate} ({level} confidence interval {low} to {high}): {definition}"
+    what = "ratio of rates, where 1 is parity," if question.metric.ratio else "unfairness"
+    words = f"The {what} is {estimate} ({level} confidence interval {low} to {high}): {definition}"
     words += f" The interval is for {context.estimates or SOURCES[question.source].estimates}."
     words += f" The positive value is {context.positive!r}." * (context.positive is not None)
     return words + f" {context.notes}." * bool(context.notes)

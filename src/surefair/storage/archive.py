@@ -53,11 +53,13 @@ def write_archive(path: Place, kind: str, version: int, meta: dict[str, Any], ar
     >>> meta["name"], arrays["x"]
     ('a', array([0, 1, 2]))
     """
+    if objects := [name for name, array in arrays.items() if array.dtype.hasobject]:
+        raise ValueError(f"Arrays of Python objects are not written: {', '.join(objects)}. Pass numbers or text.")
     digests = {name: _sha256(array) for name, array in arrays.items()}
     text = json.dumps(meta | {"format": kind, "version": version, "sha256": digests})
     described = np.frombuffer(text.encode(), dtype=np.uint8)
     with written_whole(path) if isinstance(path, str | os.PathLike) else nullcontext(path) as file:
-        np.savez(file, allow_pickle=False, meta=described, meta_sha256=np.array(_sha256(described)), **arrays)
+        np.savez(file, meta=described, meta_sha256=np.array(_sha256(described)), **arrays)
 
 
 def dump_archive(kind: str, version: int, meta: dict[str, Any], arrays: Arrays) -> bytes:

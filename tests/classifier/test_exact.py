@@ -180,3 +180,26 @@ def test_features_may_lie_far_from_0(solver):
     np.testing.assert_allclose(far.coef_, near.coef_, rtol=1e-5)
     np.testing.assert_allclose(far.intercept_ + 1e6 * far.coef_.sum(), near.intercept_, atol=1e-3)
     np.testing.assert_allclose(far.coef_replicates_, near.coef_replicates_, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.05])
+def test_a_stream_continues_an_exact_solution_on_many_rows(tolerance):
+    """As many rows as show a stream the curvature of rates, which an exact solution does not keep."""
+    rows = sf.datasets.SyntheticDI(seed=3).sample(4_200)
+    clf = sf.FairClassifier(tolerance=tolerance, n_replicates=4, random_state=0)
+    clf.fit(rows.X[:2_100], rows.y[:2_100], sensitive_features=rows.sensitive[:2_100])
+    clf.partial_fit(rows.X[2_100:], rows.y[2_100:], sensitive_features=rows.sensitive[2_100:])
+    assert clf.n_rows_ == 4_200
+    whole = sf.FairClassifier(tolerance=tolerance, n_replicates=60, random_state=0)
+    whole.fit(rows.X, rows.y, sensitive_features=rows.sensitive)
+    assert np.all(np.abs(clf.coef_ - whole.coef_) < 3.0 * whole.coef_replicates_.std(axis=0))
+
+
+def test_a_constraint_set_that_is_given_is_named():
+    rows = sf.datasets.SyntheticDI(seed=3).sample(2_000)
+    given = rows.X[:400], rows.y[:400], rows.sensitive[:400]
+    clf = sf.FairClassifier(n_replicates=60, random_state=0, step_size=sf.PolynomialDecay(0.5, 0.6))
+    clf.fit(rows.X[400:], rows.y[400:], sensitive_features=rows.sensitive[400:], constraint_set=given)
+    for source in ("training", "retraining", "total", "evaluation"):
+        found = clf.fairness_interval(rows.X, rows.y, sensitive_features=rows.sensitive, source=source)
+        assert ("given the constraint set" in found.sentence) == (source != "evaluation")

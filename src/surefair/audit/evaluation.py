@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from surefair.audit.copies import Copies
 from surefair.audit.pairs import PairedCounts
 from surefair.audit.periods import Periods
+from surefair.diagnostics import Diagnostic, time_dependence
+from surefair.diagnostics.time_dependence import Runs
 from surefair.inference.cross_fit import CrossFit
 from surefair.inference.sources import Tally
 from surefair.rows import FloatArray, Groups, Rows
@@ -43,6 +45,7 @@ class Evaluation(NamedTuple):
     periods: Mapping[str, Periods] = {}  # by model: decisions along the rows
     copies: Copies = Copies(0, 0, 0.0)
     pairs: PairedCounts | None = None  # decisions of both models together
+    runs: Runs = Runs.of(0)  # how often neighbours in the data differ
 
     @classmethod
     def of(cls, models: Mapping[str, Model], rows: Rows, tallies: Sequence[Tally]) -> Evaluation:
@@ -56,7 +59,8 @@ class Evaluation(NamedTuple):
         periods = {name: Periods.of(rows, decision) for name, decision in decisions.items()}
         constrained, free = decisions.values()
         pairs = PairedCounts.of(rows, free, constrained)
-        return cls(tallies, right, float(rows.weight @ rows.weight), periods, pairs=pairs)
+        runs = Runs.of(rows.group.shape[1]).after(rows.truth, rows.group)
+        return cls(tallies, right, float(rows.weight @ rows.weight), periods, pairs=pairs, runs=runs)
 
     @classmethod
     def crossed(cls, models: Mapping[str, Model], rows: Rows, n_threads: int) -> Evaluation:
@@ -71,7 +75,15 @@ class Evaluation(NamedTuple):
         assert self.pairs is not None
         assert other.pairs is not None
         pairs = self.pairs + other.pairs
-        return Evaluation(tallies, self.right + other.right, self.square + other.square, periods, copies, pairs)
+        right, square = self.right + other.right, self.square + other.square
+        return Evaluation(tallies, right, square, periods, copies, pairs, self.runs.merge(other.runs))
+
+    def check_order(self) -> list[Diagnostic]:
+        """Check whether labels or groups come in clumps in the data, whatever the order of training."""
+        rows = self.groups
+        columns = [*dict.fromkeys(column for column, _ in rows)]
+        counts = [np.array([n for (column, _), n in rows.items() if column == name]) for name in columns]
+        return time_dependence.check(self.runs, counts, columns)
 
     @property
     def n(self) -> int:
@@ -109,6 +121,7 @@ class Evaluation(NamedTuple):
         assert self.pairs is not None
         meta["paired"] = self.pairs.groups.to_json()
         arrays: Arrays = {"right": self.right, "paired": self.pairs.table}
+        arrays |= add_prefix("runs", self.runs._asdict())
         for name, tally in self.tallies.items():
             meta["tallies"][name], parts = tally.pack()
             arrays |= add_prefix(name, parts)
@@ -126,4 +139,5 @@ class Evaluation(NamedTuple):
             for name, groups in meta["groups"].items()
         }
         pairs = PairedCounts(Groups.from_json(meta["paired"]), arrays["paired"])
-        return cls(tallies, arrays["right"], meta["square"], periods, Copies(*meta["copies"]), pairs)
+        runs = Runs(**select_prefix("runs", arrays))
+        return cls(tallies, arrays["right"], meta["square"], periods, Copies(*meta["copies"]), pairs, runs)

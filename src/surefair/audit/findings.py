@@ -126,6 +126,11 @@ def judge(interval: Interval, wide: Interval, margin: float) -> dict[str, Any]:
     judged = wide if interval.verdict(margin) == VIOLATES else interval
     verdict = judged.verdict(margin)
     ruled_out = [one.message for one in judged.diagnostics if one.forbids_verdict]
+    if judged is not interval and not ruled_out:
+        ruled_out = [
+            "By itself its interval is beyond the margin, but the limits that hold for all that is judged together, "
+            f"{wide.low:.3f} to {wide.high:.3f}, are not."
+        ]
     return {
         "metric": interval.metric,
         "margin": float(margin),

@@ -317,6 +317,7 @@ class Running(Stream):
         if settings.clusters is None:  # otherwise intervals know that rows repeat
             found_copies = dependent_rows.check_copies(*evaluation.copies)
             common += found_copies or self._check_multiples()
+            common += evaluation.check_order()
         found = [findings.find(name, model, evaluation, common, settings) for name, model in self.models.items()]
         models = [one.values for one in found]
         diagnostics = [*common, *(d for one in found for d in one.diagnostics)]

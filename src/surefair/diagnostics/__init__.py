@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the registry set
     from surefair.diagnostics.no_sample_weight import NoSampleWeight as NoSampleWeight
     from surefair.diagnostics.path_too_short import PathTooShort as PathTooShort
     from surefair.diagnostics.rare_column import RareColumn as RareColumn
+    from surefair.diagnostics.rare_decisions import RareDecisions as RareDecisions
     from surefair.diagnostics.repeated_rows import RepeatedRows as RepeatedRows
     from surefair.diagnostics.separable_data import SeparableData as SeparableData
     from surefair.diagnostics.small_constraint_set import SmallConstraintSet as SmallConstraintSet

@@ -36,12 +36,16 @@ def check(p_values: Sequence[float], names: Sequence[str | None]) -> list[Diagno
     return [ChanceConstraint(message, max(p_values), CHANCE)]
 
 
-def check_pairs(pairs: Sequence[str]) -> list[Diagnostic]:
-    """Report gaps between groups, described in words, that depend on the coefficients by no more than chance."""
+def check_pairs(pairs: Sequence[str], beyond: bool = False) -> list[Diagnostic]:
+    """Report gaps between groups, described in words, that depend on the coefficients by no more than chance.
+
+    ``beyond`` says that some of them seem to be beyond the tolerance. Then the fit may be far from the model that more
+    rows would give, because those would constrain the gap, and there is no definite verdict.
+    """
     if not pairs:
         return []
     message = (
         f"The rows so far do not show that decisions could differ between {first_few([*pairs])} by more than chance. "
         "Such gaps are measured, but not constrained."
     )
-    return [ChanceConstraint(message, len(pairs), 0)]
+    return [ChanceConstraint(message, len(pairs), 0, forbids_verdict=beyond)]

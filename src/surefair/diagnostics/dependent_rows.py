@@ -11,7 +11,7 @@ FEWEST = 12  # distinct rows, all of which occur an even number of times with pr
 class DependentRows(Diagnostic):
     """Several rows belong together, for example to one person, so intervals are too narrow."""
 
-    assumes = "Rows are independent of each other."
+    assumes = "No more rows are copies of others than chance explains."
     advice = "Keep one row of each unit to get a definite verdict."
     command_line_advice = "Keep one row of each unit to get a definite verdict."
     forbids_verdict = True

@@ -22,8 +22,14 @@ class TimeDependence(Diagnostic):
     """Labels or groups come in clumps, or the fit drifts along the stream."""
 
     assumes = "Labels and groups do not come in clumps, and the fit does not drift."
-    advice = "Shuffle the rows, or train on rows of one period."
-    command_line_advice = "Shuffle the rows, or leave out --keep-order."
+    advice = (
+        "If several rows belong to one person, pass clusters: shuffling would only hide that. If rows are just sorted, "
+        "shuffle them; if they change over time, use rows of one period."
+    )
+    command_line_advice = (
+        "If several rows belong to one person, name the column with --clusters: shuffling would only hide that. If "
+        "rows are just sorted, shuffle them; if they change over time, use rows of one period."
+    )
 
 
 DIAGNOSTIC = TimeDependence

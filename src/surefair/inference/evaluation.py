@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from surefair.diagnostics import exceeded_tolerance, few_clusters, few_rows_near_boundary
+from surefair.diagnostics import ChanceConstraint, exceeded_tolerance, few_clusters, few_rows_near_boundary
 from surefair.diagnostics.step_too_large import DIVERGED
 from surefair.inference.asymptotic import asymptotic_interval
 from surefair.inference.checks import decision_diagnostics, training_diagnostics
@@ -109,12 +109,16 @@ def _context(model: Model, tally: Tally, asked: str, library: str) -> Context:
     fit = model.trained
     source = SOURCES[asked]
     found = [*training_diagnostics(fit), *model.order_diagnostics()] if source.training else []
-    found += [one for one in model.diagnostics if one.forbids_verdict]
+    # What more rows would constrain does not matter for the gap of this very model.
+    known = [one for one in model.diagnostics if source.training or not isinstance(one, ChanceConstraint)]
+    found += [one for one in known if one.forbids_verdict]
     if fit.is_finite:
         found += decision_diagnostics(tally.of_fit, tally.groups.sizes[0])
     if fit.is_finite and not source.evaluation:
         found += few_rows_near_boundary.check(tally.n_near)
+    fixed = source.training and not fit.is_learnt and model.problem.criterion is not None
     return Context(
+        estimates=f"{source.estimates}, given the constraint set" if fixed else "",
         positive=model.labels.values.tolist()[1],
         n_training=fit.n_rows,
         library=library,

@@ -460,13 +460,15 @@ class StochasticNewton:
         moved = new - old
         distance = float(np.linalg.norm(moved))
         too_far = distance > FAR * float(np.linalg.norm(old))
-        if not len(self.form.push) or len(self.form.first.y) < CURVED or distance == 0.0 or too_far:
+        first = self.form.first  # an exact solution does not keep their features, and has no way to go
+        shown = len(first.y) >= CURVED and first.X.shape[1] > 0
+        if not len(self.form.push) or not shown or distance == 0.0 or too_far:
             return np.zeros(len(state.value))
         points = (start.theta[:, 0].copy(), old.copy(), new.copy())  # BLAS may round differently for strided arrays
         at_start, at_old, at_new = (self._on_first(theta, moved) for theta in points)
         change = at_new[0] - at_old[0]
-        first, known, now = (counts[:, 0] for counts in (start.counts, before.counts, state.counts))
-        bent = first * (change - at_start[1]) + (known - first) * (change - at_old[1])
+        begun, known, now = (counts[:, 0] for counts in (start.counts, before.counts, state.counts))
+        bent = begun * (change - at_start[1]) + (known - begun) * (change - at_old[1])
         return np.asarray(np.divide(bent, now, out=np.zeros_like(bent), where=now > 0.0))
 
     def _on_first(self, theta: FloatArray, step: FloatArray) -> tuple[FloatArray, ...]:
@@ -632,7 +634,7 @@ class StochasticNewton:
         return replace(self, settings=replace(self.settings, multipliers=multipliers))
 
     def without_features(self) -> StochasticNewton:
-        """Return the learner without the features of its warm-up rows, which only ``init`` and ``merge`` need."""
+        """Return the learner without the features of its warm-up rows, by which it begins and merges."""
         first = self.form.first._replace(X=self.form.first.X[:, :0])
         return replace(self, form=self.form._replace(first=first))
 

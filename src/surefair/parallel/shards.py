@@ -18,7 +18,7 @@ from surefair.rows import Rows
 from surefair.storage.archive import Arrays, add_prefix, dump_archive, read_archive, select_changed, select_prefix
 from surefair.training.model import Model
 
-FORMAT, VERSION = "surefair.shard", 5
+FORMAT, VERSION = "surefair.shard", 6
 
 Packed = dict[str, tuple[dict[str, Any], Arrays]]
 """Models by name, each taken apart into JSON and arrays."""

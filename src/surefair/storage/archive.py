@@ -59,7 +59,8 @@ def write_archive(path: Place, kind: str, version: int, meta: dict[str, Any], ar
     text = json.dumps(meta | {"format": kind, "version": version, "sha256": digests})
     described = np.frombuffer(text.encode(), dtype=np.uint8)
     with written_whole(path) if isinstance(path, str | os.PathLike) else nullcontext(path) as file:
-        np.savez(file, meta=described, meta_sha256=np.array(_sha256(described)), **arrays)
+        members: dict[str, Any] = {"meta": described, "meta_sha256": np.array(_sha256(described)), **arrays}
+        np.savez(file, **members)
 
 
 def dump_archive(kind: str, version: int, meta: dict[str, Any], arrays: Arrays) -> bytes:

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc
 
+from surefair import kernels
 from surefair.criteria import FEW, Form, Members, Slabs
 from surefair.diagnostics import (
     Diagnostic,
@@ -23,6 +24,7 @@ from surefair.diagnostics import (
     ineffective_constraint,
     late_group,
     rare_column,
+    rare_decisions,
     repeated_rows,
     separable_data,
     small_constraint_set,
@@ -91,11 +93,37 @@ def check_groups(fit: Fit) -> list[Diagnostic]:
     words = [f"{group}{rate}" for rate in rates for group in groups.words]
     found = small_group.check(dict(zip(words, seen.astype(int).tolist(), strict=True)), FEW)
     left = (fit.state.followed[:, 0] == 0.0) & (seen >= FEW)[c.pairs].all(axis=1)
+    left &= _matters(fit, left)
     pairs = [
         f"{groups.words[one % c.n_groups]} and {groups.words[two % c.n_groups]}{rates[one // c.n_groups]}"
-        for one, two in c.pairs[left & _matters(fit, left)].tolist()
+        for one, two in c.pairs[left].tolist()
     ]
-    return found + chance_constraint.check_pairs(pairs) + _check_combinations(fit)
+    found += rare_decisions.check(_rarer_sides(fit, words))
+    # No gap is exactly 0, so a tolerance of 0 leaves room for a standard error.
+    beyond = bool((left & _beyond_tolerance(fit, 0.0 if fit.problem.tolerance > 0.0 else 1.0)).any())
+    return found + chance_constraint.check_pairs(pairs, beyond) + _check_combinations(fit)
+
+
+def _beyond_tolerance(fit: Fit, errors: float) -> NDArray[np.bool_]:
+    """Whether each gap is beyond the tolerance by this many standard errors, (J,); never without replicates."""
+    learner: Any = fit.learner
+    if fit.problem.n_replicates < 2:
+        return np.zeros(len(learner.form.comparisons.pairs), dtype=bool)
+    gap = np.abs(learner.pushes(fit.state)[1])
+    return np.asarray(gap[:, 0] > fit.problem.tolerance + errors * gap[:, 1:].std(axis=1, ddof=1))
+
+
+def _rarer_sides(fit: Fit, words: list[str]) -> dict[str, float]:
+    """Rows on the rarer side of each constrained rate: those that count in it, or those that do not."""
+    learner: Any = fit.learner
+    c = learner.form.comparisons
+    if c.kind != kernels.DECISIONS or not fit.is_newton:
+        return {}
+    value = learner.columns(fit.state).value[:, 0]
+    rate = np.clip(c.rate_values(value), 0.0, 1.0)
+    rows = c.looked_at(fit.state.seen[:, 0], value) * np.minimum(rate, 1.0 - rate)
+    constrained = np.unique(c.pairs[fit.state.followed[:, 0] > 0.0])
+    return {words[place]: float(rows[place]) for place in constrained.tolist()}
 
 
 def _check_combinations(fit: Fit) -> list[Diagnostic]:
@@ -126,10 +154,7 @@ def _matters(fit: Fit, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
     graph = csr_array((np.ones(on.sum()), (one[on], two[on])), shape=(c.n_rates, c.n_rates))
     _, part = connected_components(graph, directed=False)
     apart = left & (part[one] != part[two])
-    if not (apart & ~alone).any() or fit.problem.n_replicates < 2:
-        return np.asarray(alone)
-    gap = np.abs(learner.pushes(fit.state)[1])
-    return np.asarray(alone | (apart & (gap[:, 0] > fit.problem.tolerance + 2.0 * gap[:, 1:].std(axis=1, ddof=1))))
+    return np.asarray(alone | (apart & _beyond_tolerance(fit, 2.0))) if (apart & ~alone).any() else np.asarray(alone)
 
 
 def _check_separable(fit: Fit, enough: bool) -> list[Diagnostic]:

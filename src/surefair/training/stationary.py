@@ -423,6 +423,7 @@ class Conditions:
         rank = n_clear(c, length, len(inverse), before)
         return pairs[:, : rank if release else max(rank, before)]
 
+    @np.errstate(over="ignore", invalid="ignore")  # a search that runs away is given up
     def _newton(
         self, theta: FloatArray, push: FloatArray, level: Level, enough: float, patience: int = STEPS
     ) -> tuple[FloatArray, FloatArray, bool]:

@@ -164,8 +164,7 @@ def _settled(
     V = conditions.weight[:, None] * learner.settings.multipliers.of(learner.form.first.key, state.theta.shape[1])
     for column in which.tolist():
         own = replace(conditions, weight=V[:, column] / V[:, column].mean())
-        with np.errstate(over="ignore", invalid="ignore"):  # a column that runs away stays where it was
-            found = own.beside(fit, task.tolerance, task.penalty * task.loss.penalty_factor, enough, PATIENCE)
+        found = own.beside(fit, task.tolerance, task.penalty * task.loss.penalty_factor, enough, PATIENCE)
         state = learner.moved(state, column, V[:, column], found.theta, found.push) if found.reached else state
     return state
 

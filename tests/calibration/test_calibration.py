@@ -154,6 +154,7 @@ def test_under_a_schedule_the_constraint_set_is_drawn_once_or_given():
     assert found.settings["everything_redrawn"] is False
 
 
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.RareDecisions")
 @pytest.mark.parametrize("fixed", [False, True], ids=["learnt", "fixed"])
 def test_a_weight_counts_as_so_many_rows(fixed):
     few = {"n_rows": 300, "n_evaluation": 400, "repetitions": 2}

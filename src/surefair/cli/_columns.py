@@ -61,7 +61,8 @@ def _options(required: bool) -> list[Callable[..., Any]]:
         ),
         click.option(
             "--positive", multiple=True,
-            help="Positive label or decision; repeat it if their words differ.  [default: the second in sorted order]",
+            help="Positive label or decision. Pass it twice if labels and decisions use different words.  "
+            "[default: the second in sorted order]",
         ),
         click.option("--features", multiple=True, help="Columns to learn from: a,b,c.  [default: all others]"),
         click.option("--drop", multiple=True, help="Columns not to learn from: a,b,c."),

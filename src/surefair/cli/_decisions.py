@@ -16,7 +16,7 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option("--decision", multiple=True, help="Columns of decisions to audit: a,b or repeat the option."),
         click.option("--score", help="Column of scores to audit."),
-        click.option("--threshold", type=float, help="Score from which on a decision is positive."),
+        click.option("--threshold", type=float, help="Lowest score of a positive decision."),
         click.option(
             "--threshold-quantile", type=float,
             help="The same as a quantile of all scores: 0.8 for the highest 20 %.",

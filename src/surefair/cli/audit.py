@@ -32,7 +32,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
     "--estimator", metavar="MODULE:OBJECT",
     help="Scikit-learn classifier to train and audit, for example sklearn.ensemble:RandomForestClassifier.",
 )  # fmt: skip
-@click.option("--clusters", help="Column of what rows belong to, for example a person with several rows.")
+@click.option("--clusters", help="Column with the person, or other unit, that each row belongs to.")
 @click.option("--include-sensitive", is_flag=True, help="Learn from the sensitive columns too.")
 @click.option("--keep-order", is_flag=True, help="Train on rows in the order of the data.")
 @click.option("--checkpoint", type=FOLDER, help="Folder to save the state in; see surefair resume.")

@@ -38,7 +38,7 @@ A_IS_LESS, UNDECIDED = 3, 4  # exit codes
     help="What is compared between groups: a criterion, or one with _ratio.",
 )  # fmt: skip
 @click.option("--weights", help="Column of sample weights.")
-@click.option("--clusters", help="Column of what rows belong to, for example a person with several rows.")
+@click.option("--clusters", help="Column with the person, or other unit, that each row belongs to.")
 @click.option("--intersections", is_flag=True, help="Also compare the groups that several columns form together.")
 @click.option("--level", "confidence_level", default=0.95, show_default=True, help="Confidence level.")
 @file_options

@@ -74,7 +74,7 @@ def command(
 
     SOURCE is a CSV file that grows, a folder into which CSV, Parquet or Arrow files drop, or - for standard input.
     Every row of a file counts exactly once, even if the command is killed and started again. The folder CHECKPOINT gets
-    status.html, a page that loads itself again, status.json, and metrics.prom for Prometheus.
+    status.html, a page that reloads itself, status.json, and metrics.prom for Prometheus.
     """
     from surefair.monitor.running import Stop, run_command
     from surefair.monitor.watching import Watcher, WatchSettings

@@ -54,7 +54,7 @@ class Columns(Reading):
     weights : str or None
         Column of sample weights.
     clusters : str or None
-        Column of what rows belong to, for example a person; rows of one cluster serve the same purpose.
+        Column with the person, or other unit, that each row belongs to; rows of one cluster serve the same purpose.
     include_sensitive : bool
         Whether the sensitive columns are features too.
     allow_leakage : bool

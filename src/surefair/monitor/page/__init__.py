@@ -17,7 +17,7 @@ REFRESH = 30
 
 ABOUT = (
     "How differently decisions treat groups, from all decisions so far. The interval holds at all times together, so "
-    "you may look as often as you like. This page loads itself again every {seconds} seconds."
+    "you may look as often as you like. This page reloads itself every {seconds} seconds."
 )
 BADGES = {"within margin": "within", "violates margin": "violates"}  # classes in the style sheet
 

@@ -859,3 +859,28 @@ def test_groups_may_have_another_byte_order(dtype):
     )
     assert one.groups_.tolist() == [0, 1, 2]
     assert np.array_equal(one.coef_, other.coef_)
+
+
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
+@pytest.mark.parametrize("use", [{"tolerance": 0.05}, {"tolerance": 0.0}, {"penalty": 5.0}], ids=str)
+def test_bits_do_not_depend_on_batches_when_groups_come_late(use):
+    rng, n = np.random.default_rng(0), 2_400
+    z = rng.integers(0, 2, n)
+    z[(np.arange(n) > 700) & (rng.random(n) < 0.05)] = 2
+    z[(np.arange(n) > 1_333) & (rng.random(n) < 0.05)] = 3
+    X = rng.normal(size=(n, 3)) + 0.7 * np.outer(z, [1.0, 0.0, 0.0])
+    y = (X[:, 0] + 0.5 * X[:, 1] + rng.logistic(size=n) > 0.6).astype(int)
+
+    def fed(size):
+        clf = sf.FairClassifier(n_replicates=4, random_state=0, solver="one_pass", n_warmup=500, **use)
+        if size is None:
+            return clf.fit(X, y, sensitive_features=z)
+        for low in range(0, n, size):
+            some = slice(low, low + size)
+            clf.partial_fit(X[some], y[some], sensitive_features=z[some], classes=[0, 1])
+        return clf
+
+    whole = fed(None)
+    for size in (100, 777, n):
+        assert np.array_equal(fed(size).coef_replicates_, whole.coef_replicates_)
+    assert whole.group_counts_["constrained"].tolist().count(True) >= 2

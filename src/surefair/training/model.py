@@ -12,6 +12,7 @@ A model is frozen: taking rows returns a new one, so an error leaves nothing hal
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -222,10 +223,14 @@ class Model:
                 exact = replace(model, problem=self.problem.for_exact)
                 solved = exact.begin(rows, False, n_threads, near)
                 return replace(solved, problem=self.problem, fit=solved.trained.sealed())
+            if self.problem.learns and model.groups is not None:
+                rows = rows.among(model.groups)
             n_first = self.n_first if learnt else min(self.n_first, rows.n // 5)
             first, rows = rows.part(slice(0, n_first)), rows.part(slice(n_first, None))
-        model = model.begin(first, constraint_set is not None, n_threads)
-        return replace(model, fit=learn(model.trained, rows, n_threads, last=True))
+        given = constraint_set is not None
+        streams = self.problem.learns and not given
+        model = model._begin_stream(first, n_threads) if streams else model.begin(first, given, n_threads)
+        return replace(model, fit=model._learn(rows, lambda fit, part: learn(fit, part, n_threads, last=True)))
 
     def begin_with(self, rows: Rows) -> Model:
         """Begin with these rows, however few they are; a constraint set is not trained on, so it is not counted."""
@@ -269,10 +274,49 @@ class Model:
             rows = rows if model.waiting is None else model.waiting.followed_by(rows)
             if rows.n < self.n_first:
                 return replace(model, waiting=rows.copy())
-            model = model._begin_stream(rows.part(slice(0, self.n_first)))
+            model = model._begin_stream(rows.part(slice(0, self.n_first)), n_threads)
             rows = rows.part(slice(self.n_first, None))
-        fit = model.trained if model.groups is None else model.trained.regrouped(model.groups)
-        return replace(model, fit=fit.learn(rows, n_threads))
+        return replace(model, fit=model._learn(rows, lambda fit, part: fit.learn(part, n_threads)))
+
+    def _learn(self, rows: Rows, learn: Callable[[Fit, Rows], Fit]) -> Fit:
+        """Learn from rows; a new group is known from its first row on, however the rows are cut into batches."""
+        fit = self.trained
+        low = 0
+        for place, groups in self._arrivals(rows):
+            fit = learn(fit, rows.part(slice(low, place))).regrouped(groups)
+            low = place
+        return learn(fit, rows.part(slice(low, None)))
+
+    def _arrivals(self, rows: Rows) -> list[tuple[int, Groups]]:
+        """Rows with which groups arrive that the fit will constrain, each with all groups up to there."""
+        groups = self.trained.first.names.groups
+        if not self.trained.is_learnt or self.problem.criterion is None or groups is None or not rows.n:
+            return []
+        new = (rows.known_among(groups) < 0) & (rows.group >= 0)
+        places = set()
+        for code, is_new in zip(rows.group.T, new.T, strict=True):
+            _, first = np.unique(code[is_new], return_index=True)
+            places |= {*np.flatnonzero(is_new)[first].tolist()}
+        groups = self._with_declared(groups)
+        found = [] if groups is self.trained.first.names.groups else [(0, groups)]
+        for place in sorted(places):
+            groups = groups.joined_with(rows.part(slice(place, place + 1)).trimmed().groups)
+            found.append((place, groups))
+        return found
+
+    def _with_declared(self, known: Groups) -> Groups:
+        """Add the groups that have a name but no row so far, such as unused categories of a data frame."""
+        assert self.census is not None
+        every = self.census.groups
+        kept = {}
+        for (name, levels), codes, counts in zip(
+            every.levels.items(), every.recode(known), self.census.rows, strict=True
+        ):
+            stays = counts == 0
+            stays[codes] = True
+            kept[name] = Levels(levels.values[stays], levels.what)
+        found = Groups(kept)
+        return known if found.labels == known.labels else found
 
     def _count(self, rows: Rows) -> Model:
         """Count rows by group; there may be new groups."""
@@ -305,13 +349,13 @@ class Model:
         found = Distinct.of(np.zeros(rows.n, dtype=np.int64), rows.cluster, 1)
         return found if self.clusters is None else self.clusters + found
 
-    def _begin_stream(self, first: Rows) -> Model:
+    def _begin_stream(self, first: Rows, n_threads: int = 1) -> Model:
         """Begin with the first rows of a stream, and with the groups that they show."""
         if self.groups is not None and self.problem.criterion is not None:
             present, codes = self.groups.among(first.group)
             if min(present.sizes) > 1:  # otherwise `begin` says what is wrong
                 first = replace(first, group=codes, names=first.names._replace(groups=present))
-        return self.begin(first, given=False)
+        return self.begin(first, given=False, n_threads=n_threads)
 
     def answer(self) -> Model:
         """Return a model to answer questions from: this one, or one trained on the rows that are still waiting."""

@@ -89,6 +89,7 @@ def test_clusters_of_one_row_are_as_independent_rows():
     assert alone.gap_high - alone.gap_low == pytest.approx(plain.gap_high - plain.gap_low, rel=0.15)
 
 
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.RareDecisions")
 def test_folds_keep_clusters_together():
     X, y, group, person = copied(300, 4)
     clf = sf.FairClassifier(**ASKED)
@@ -141,6 +142,7 @@ def test_few_clusters_are_reported():
         clf.fairness_interval(train.X, train.y, sensitive_features=train.sensitive, clusters=np.arange(2_000) % 6)
 
 
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.RareDecisions")
 def test_bad_clusters_are_refused():
     X, y, group, person = copied(300, 2)
     clf = sf.FairClassifier(**ASKED | {"n_replicates": 20}, n_warmup=200, solver="one_pass")

@@ -121,8 +121,8 @@ def optima(
     Examples
     --------
     >>> import surefair as sf
-    >>> data = sf.datasets.SyntheticDM(seed=1).sample(5_000)
-    >>> clf = sf.FairClassifier("false_positive_rate", penalty=20.0, n_replicates=0, random_state=0)
+    >>> data = sf.datasets.SyntheticDI(seed=1).sample(5_000)
+    >>> clf = sf.FairClassifier(tolerance=0.1, n_replicates=0, random_state=0)
     >>> clf = clf.fit(data.X, data.y, sensitive_features=data.sensitive)
     >>> sf.theory.optima(clf, data.X, data.y, sensitive_features=data.sensitive)[0].reached
     True

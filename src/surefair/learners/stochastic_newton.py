@@ -25,9 +25,9 @@ both.
 The Hessian H of the Lagrangian and the slopes G are sums over the rows of the stream at the coefficients of the fit.
 They are the same for all replicates; replicates differ by their own gradients, values and multipliers. They are renewed
 where the number of rows has grown by a sixteenth. Then the values f_g also take in what their slopes do not say, the
-curvature of the rates along the way of the fit, as 2,000 warm-up rows or more show it. Without that, a fit that begins
-far away from its optimum would hold a gap that is not the one it has. A fit that has just moved far waits with that
-until it moves less: otherwise one large step would lead to the next.
+curvature of the rates along the way of the fit, if there are 1,000 warm-up rows or more for each group to show it.
+Without that, a fit that begins far away from its optimum would hold a gap that is not the one it has. A fit that has
+just moved far waits with that until it moves less: otherwise one large step would lead to the next.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PACKED = 4  # numbers of a waiting row between its features and its groups: labe
 HALF = 2**32
 WIDE = 64  # features from which on blocks have more rows
 LEVERAGE = 1.0 / 64.0  # share of what is known about a direction from which on one row is known before a step is taken
-CURVED = 2_000  # warm-up rows from which on they show the curvature of rates; in fewer it is mostly chance
+CURVED = 1_000  # warm-up rows for each group, on average, that show the curvature of rates; fewer show mostly chance
 FAR = 0.1  # change of θ relative to its length, since the anchor, beyond which curvature would make the fit swing
 UNUSUAL = 8.0  # the same relative to the average row
 
@@ -461,7 +461,7 @@ class StochasticNewton:
         distance = float(np.linalg.norm(moved))
         too_far = distance > FAR * float(np.linalg.norm(old))
         first = self.form.first  # an exact solution does not keep their features, and has no way to go
-        shown = len(first.y) >= CURVED and first.X.shape[1] > 0
+        shown = len(first.y) >= CURVED * max(self.form.comparisons.sizes, default=0) and first.X.shape[1] > 0
         if not len(self.form.push) or not shown or distance == 0.0 or too_far:
             return np.zeros(len(state.value))
         points = (start.theta[:, 0].copy(), old.copy(), new.copy())  # BLAS may round differently for strided arrays

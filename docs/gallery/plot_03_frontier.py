@@ -93,5 +93,5 @@ plt.show()
 # if the margin was agreed on beforehand.
 #
 # The frontier is that of linear models with these features: another kind of model may lie above it. Accuracy here means
-# agreement with the recorded label, and it counts all mistakes alike. If mistakes have different costs in your case,
+# agreement with the recorded label, and it counts all mistakes equally. If mistakes have different costs in your case,
 # look at them too before you choose.

@@ -54,7 +54,7 @@ print(type(found.by_group))
 found.by_group
 
 # %%
-# The table is a polars frame, so you can go on with it in polars:
+# The table is a polars frame, so you can continue in polars:
 
 found.by_pair.filter(pl.col("column") == "race").select(
     "first", "second", pl.selectors.float().round(3)

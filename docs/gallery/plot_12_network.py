@@ -28,7 +28,7 @@ if "SUREFAIR_GALLERY_SMALL" in os.environ:
 # %%
 # The body
 # --------
-# The body is trained on rows of its own. If the last layer learnt from the same rows, its intervals would be too
+# The body is trained on separate rows. If the last layer learnt from the same rows, its intervals would be too
 # narrow. ``early_stopping`` ends the training in time.
 
 adult = sf.datasets.load_adult()

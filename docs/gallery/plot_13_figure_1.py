@@ -36,7 +36,7 @@ settings = {"criterion": "demographic_parity", "tolerance": 0.05, "n_warmup": LO
 
 
 def follow(number, **more):
-    """Return the classifier after each look; fit number i has rows of its own."""
+    """Return the classifier after each look; each fit has different rows."""
     clf = sf.FairClassifier(**settings, random_state=number, **more)
     seen = 0
     for look in LOOKS:

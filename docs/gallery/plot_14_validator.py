@@ -123,6 +123,6 @@ plt.show()
 # The verdict rests on the gap between black and white applicants, for which there are enough rows. For Hispanic
 # applicants the interval is wide, so the same table does not show that their gap is small.
 #
-# The audit is about selection rates, because the file has no label: it does not say who would have repaid. It cannot tell
+# The audit is about selection rates, because the file has no label: it does not say who repaid. It cannot tell
 # whether rows are a random sample, or whether several rows belong to one person. These are questions for the people who
 # made the file.

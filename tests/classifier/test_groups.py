@@ -173,9 +173,10 @@ def test_a_fit_merged_under_a_fixed_constraint_is_the_mean_weighted_by_rows(rows
 
 @each_criterion
 def test_a_merged_fit_counts_warm_up_rows_once(rows, criterion):
+    n = feed(make(criterion), rows).model_.first.n
     one, two = (
-        feed(feed(make(criterion, random_state=seed), rows.part(0, N_FIRST)), part)
-        for seed, part in enumerate([rows.part(150, 300), rows.part(300)])
+        feed(feed(make(criterion, random_state=seed), rows.part(0, n)), part)
+        for seed, part in enumerate([rows.part(n, n + 100), rows.part(n + 100)])
     )
     one.merge(two)
     assert np.isfinite(thetas(one)).all()

@@ -289,6 +289,21 @@ def test_a_model_begins_with_the_first_rows_and_counts_them():
     assert (long.first.n, long.n_rows, long.n_later) == (400, 400, 0)
 
 
+def test_many_pairs_of_groups_need_more_warm_up_rows():
+    model = fresh(ROWS, "equalized_odds")  # three groups and two rates: six pairs
+    assert (model.n_first, model.n_first_of(ROWS)) == (100, 150)
+    assert model.train(ROWS).first.n == 150
+    assert model.n_first_of(ROWS.part(slice(0, 120))) > 120  # two batches begin with the same rows as one
+    parts = model.take(ROWS.part(slice(0, 120)))
+    assert parts.fit is None
+    assert bits(parts.take(ROWS.part(slice(120, None)))) == bits(model.take(ROWS))
+
+
+def test_a_group_of_a_few_rows_needs_no_more_warm_up_rows():
+    rows = replace(ROWS, group=np.where(np.arange(ROWS.n)[:, None] < 90, 0, ROWS.group))
+    assert fresh(rows, "equalized_odds").n_first_of(rows) == 100
+
+
 def test_under_a_schedule_training_sets_apart_the_first_fifth_at_most():
     model = fresh(ROWS, step_size=DECAY).train(ROWS)
     assert (model.first.n, model.n_rows, model.n_later) == (80, 320, 320)
@@ -358,20 +373,18 @@ def test_a_reseeded_model_under_a_fixed_constraint_starts_over_with_other_replic
     assert other.diagnostics == model.reseed(4).diagnostics == model.diagnostics
 
 
-REST = slice(N_FIRST, None)
-
-
 @pytest.mark.parametrize(
     "parameters", [{}, {"criterion": "equalized_odds", "tolerance": 0.0, "penalty": 2.0}, {"criterion": None}], ids=str
 )
 @pytest.mark.parametrize("rows", [ROWS, SPARSE], ids=["dense", "sparse"])
 def test_a_model_that_is_reseeded_after_its_warm_up_rows_gives_later_rows_other_weights(rows, parameters):
-    begun = fresh(rows, **parameters).begin_with(rows.part(slice(0, N_FIRST)))
+    n = fresh(rows, **parameters).n_first_of(rows)
+    begun = fresh(rows, **parameters).begin_with(rows.part(slice(0, n)))
     other = begun.reseed(9)
-    assert (other.n_rows, other.seed, other.trained.problem.seed) == (N_FIRST, 9, 9)
+    assert (other.n_rows, other.seed, other.trained.problem.seed) == (n, 9, 9)
     assert other.replicates.tobytes() == begun.replicates.tobytes()
     assert other.diagnostics == begun.diagnostics
-    expected, same, another = (one.take(rows.part(REST)) for one in (begun, begun.reseed(begun.seed), other))
+    expected, same, another = (one.take(rows.part(slice(n, None))) for one in (begun, begun.reseed(begun.seed), other))
     assert expected.replicates.tobytes() == fresh(rows, **parameters).train(rows).replicates.tobytes()
     assert same.replicates.tobytes() == expected.replicates.tobytes()
     assert another.coefficients.tobytes() == expected.coefficients.tobytes()  # random weights move only replicates

@@ -209,7 +209,7 @@ class Running(Stream):
             clf = settings.classifier(settings.criterion if name == "constrained" else None)
             problem = problem_of(clf, draw_seed(settings.random_state))
             self.models[name] = Model.of(problem, rows.names, rows.X.shape[1])
-        return self.models["constrained"].n_first
+        return self.models["constrained"].n_first_of(rows)
 
     def _begin(self, warmup: Rows) -> None:
         """Let both models begin with their warm-up rows."""

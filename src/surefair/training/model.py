@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from surefair.criteria import FEW
 from surefair.diagnostics import Diagnostic
 from surefair.diagnostics.time_dependence import Runs
 from surefair.rows import Census, Distinct, FloatArray, Groups, Levels, Names, Rows
@@ -51,6 +52,7 @@ from surefair.training.problem import Problem
 __all__ = ["Model", "Problem"]
 
 PER_FEATURE = 10  # warm-up rows for each coefficient, at least
+PAIRS, MOST_TIMES = 4, 2.5  # with more pairs of groups to compare there are more warm-up rows, up to so many times
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +227,7 @@ class Model:
                 return replace(solved, problem=self.problem, fit=solved.trained.sealed())
             if self.problem.learns and model.groups is not None:
                 rows = rows.among(model.groups)
-            n_first = self.n_first if learnt else min(self.n_first, rows.n // 5)
+            n_first = self.n_first_of(rows) if learnt else min(self.n_first, rows.n // 5)
             first, rows = rows.part(slice(0, n_first)), rows.part(slice(n_first, None))
         given = constraint_set is not None
         streams = self.problem.learns and not given
@@ -243,6 +245,21 @@ class Model:
         if not self.problem.learns:
             return self.problem.n_warmup
         return max(self.problem.n_warmup, PER_FEATURE * min(self.n_features + 1, MOST_DENSE))
+
+    def n_first_of(self, rows: Rows) -> int:
+        """Rows of a stream that a fit begins with, given the rows so far: more if it compares many pairs of groups.
+
+        The slope of each gap must be known before a pass can follow it. The number depends only on the groups among the
+        first rows, so it is the same for all batch sizes. If it exceeds the number of rows, more must come first.
+        """
+        n, more = 0, self.n_first
+        criterion = self.problem.criterion
+        while criterion is not None and self.problem.learns and n < more <= rows.n and not is_wide(rows.X):
+            n = more
+            sizes = [np.count_nonzero(np.bincount(codes[codes >= 0]) >= FEW) for codes in rows.group[:n].T]
+            pairs = len(criterion.rates) * sum(size * (size - 1) // 2 for size in sizes)
+            more = max(n, int(self.problem.n_warmup * min(pairs / PAIRS, MOST_TIMES)))
+        return more
 
     def begin(self, first: Rows, given: bool = True, n_threads: int = 1, near: Model | None = None) -> Model:
         """Set the model up on its warm-up rows, or on its constraint set, which must have rows of every group known.
@@ -272,10 +289,11 @@ class Model:
         rows = rows if model.groups is None else rows.among(model.groups)
         if model.fit is None:
             rows = rows if model.waiting is None else model.waiting.followed_by(rows)
-            if rows.n < self.n_first:
+            n_first = self.n_first_of(rows)
+            if rows.n < n_first:
                 return replace(model, waiting=rows.copy())
-            model = model._begin_stream(rows.part(slice(0, self.n_first)), n_threads)
-            rows = rows.part(slice(self.n_first, None))
+            model = model._begin_stream(rows.part(slice(0, n_first)), n_threads)
+            rows = rows.part(slice(n_first, None))
         return replace(model, fit=model._learn(rows, lambda fit, part: fit.learn(part, n_threads)))
 
     def _learn(self, rows: Rows, learn: Callable[[Fit, Rows], Fit]) -> Fit:
@@ -377,8 +395,8 @@ class Model:
         """
         if self.fit is None or other.fit is None:
             raise ValueError(
-                f"Both fits must have begun before they can be merged, which takes {self.n_first:,} rows. Train each "
-                "on more rows."
+                f"Both fits must have begun before they can be merged, which takes {self.n_first:,} rows or "
+                "more. Train each on more rows."
             )
         if self.fit.exact or other.fit.exact:
             raise ValueError(

@@ -134,9 +134,9 @@ def audit(task: tuple[int, str, int]) -> dict[str, Any]:
         found = running.run()
     except ValueError as error:
         return {"stopped": str(error).partition(":")[0]}
+    kept = spoilt(people(), "plain" if how == "sentinel" else how, rng)
+    rows = running.intake.elsewhere(0, running.source.place).rows(kept)
     for name in MODELS:
-        kept = spoilt(people(), "plain" if how == "sentinel" else how, rng)
-        rows = running.intake.elsewhere(0, running.source.place).rows(kept)
         fits = [rates_on(get_metric(METRICS[0]), one.coefficients[:, None], rows) for one in running.evaluated(name)]
         very = np.mean(fits, axis=0)[0, 0]
         for source, rates in (("evaluation", very), ("total", optimum(name))):

@@ -43,7 +43,7 @@ class InNumPy(StochasticNewton):
     V: Array  # multipliers of all rows, (n, R)
 
     def _run(self, state: NewtonState, block: Block, *_: Any) -> NewtonState:
-        (X, y, _, k), entries = block
+        (X, y, _, _, k), entries = block
         geometry, moving = self.geometry(state), self._moving(state, copy=True)
         path = []
         for low in range(0, block.n, self.stride):

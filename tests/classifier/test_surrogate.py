@@ -161,11 +161,27 @@ def test_groups_that_do_not_differ_are_not_constrained():
 
 @quiet
 def test_a_constraint_that_changes_hardly_any_decision_is_reported_and_gives_no_verdict():
-    with pytest.warns(sf.diagnostics.IneffectiveConstraint, match="hardly changes decisions"):
+    with pytest.warns(sf.diagnostics.IneffectiveConstraint, match="leaves most of a gap"):
         clf = fitted(tolerance=0.0, penalty=1e-4)
     rows, labels, group = OTHER
     interval = clf.fairness_interval(rows, labels, sensitive_features=group)
     assert any(isinstance(one, sf.diagnostics.IneffectiveConstraint) for one in interval.diagnostics)
+
+
+@quiet
+@pytest.mark.parametrize(("width", "reported"), [(0.0, True), (0.5, False)])
+def test_decisions_beyond_the_tolerance_on_the_training_rows_are_reported(width, reported):
+    rng = np.random.default_rng(0)
+    group = rng.integers(2, size=20_000)
+    shares = 0.3 + 0.25 * group[:, None] * np.linspace(1.0, 0.0, 6)
+    rows = (rng.random((20_000, 6)) < shares) + width * rng.normal(size=(20_000, 6))
+    labels = rows @ np.linspace(1.0, 0.4, 6) - 1.2 + rng.logistic(size=20_000) > 0.0
+    clf = classifier(tolerance=0.05, n_replicates=0, solver="exact").fit(rows, labels, sensitive_features=group)
+    decided = clf.predict(rows)
+    gap = abs(decided[group == 0].mean() - decided[group == 1].mean())
+    assert (gap > 0.07) == reported
+    names = {one.name for one in clf.model_.diagnostics}
+    assert ("CoarseScores" in names) == reported
 
 
 @quiet

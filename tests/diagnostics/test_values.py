@@ -19,6 +19,7 @@ from surefair.diagnostics import (
     boundary_constraint,
     chance_constraint,
     changing_gap,
+    coarse_scores,
     constant_decisions,
     covariance_disagreement,
     degenerate_replicates,
@@ -101,6 +102,11 @@ CHECKS = {
         (lambda n: changing_gap.check([rates_of_halves(0.7, 0.5, n)]), 1000.0, 40.0),
         (lambda p: changing_gap.check([rates_of_halves(p, 0.5, 1e6)]), 0.7, 0.54),
     ],
+    "CoarseScores": [
+        (lambda gap: coarse_scores.check(gap * ONE, 0.007 * ONE, 0.05), 0.088, 0.076),
+        (lambda error: coarse_scores.check(0.088 * ONE, error * ONE, 0.05), 0.007, 0.02),
+        (lambda tolerance: coarse_scores.check(-0.088 * ONE, 0.007 * ONE, tolerance), 0.05, 0.07),
+    ],
     "ConstantDecisions": [
         (lambda n: constant_decisions.check([1000.0 - n, n], [700.0, 300.0]), 5.0, 10.0),
         (lambda labels: constant_decisions.check([995.0, 5.0], labels), [700.0, 300.0], [990.0, 10.0]),
@@ -126,6 +132,7 @@ CHECKS = {
         (lambda held: ineffective_constraint.check(0.2 * ONE, held * ONE, 0.01 * ONE, 0.0), 0.19, 0.1),
         (lambda error: ineffective_constraint.check(0.2 * ONE, 0.19 * ONE, error * ONE, 0.0), 0.01, 0.1),
         (lambda tolerance: ineffective_constraint.check(0.2 * ONE, 0.19 * ONE, 0.01 * ONE, tolerance), 0.0, 0.19),
+        (lambda held: ineffective_constraint.check(0.2 * ONE, held * ONE, 0.01 * ONE, 0.0, True), 0.17, 0.15),
     ],
     "LateColumn": [
         (lambda settling: late_column.check([late_column.Column("{} of {}", settling, 500)], 1000, 10_000), 0, 50),

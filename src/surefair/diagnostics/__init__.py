@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time the registry set
     from surefair.diagnostics.boundary_constraint import BoundaryConstraint as BoundaryConstraint
     from surefair.diagnostics.chance_constraint import ChanceConstraint as ChanceConstraint
     from surefair.diagnostics.changing_gap import ChangingGap as ChangingGap
+    from surefair.diagnostics.coarse_scores import CoarseScores as CoarseScores
     from surefair.diagnostics.constant_decisions import ConstantDecisions as ConstantDecisions
     from surefair.diagnostics.covariance_disagreement import CovarianceDisagreement as CovarianceDisagreement
     from surefair.diagnostics.degenerate_replicates import DegenerateReplicates as DegenerateReplicates

@@ -6,12 +6,13 @@ import numpy as np
 
 from surefair.diagnostics._diagnostic import Diagnostic, FloatArray
 
-SHARE = 0.8  # of the gap without the constraint that may be left, where that gap is clear
+SHARE = 0.5  # of the gap without a constraint that may be left, where that gap is clear
+PENALISED = 0.8  # the same under a penalty, which is meant to leave some of it
 CLEAR = 3.0  # standard errors
 
 
 class IneffectiveConstraint(Diagnostic):
-    """The constraint holds for what it compares, and hardly changes the gap of decisions."""
+    """The constraint holds for what it compares, and leaves most of the gap of decisions."""
 
     assumes = "The constraint changes decisions."
     advice = "Use surrogate='decisions', a smaller tolerance or a larger penalty, or leave out rare features."
@@ -22,7 +23,9 @@ class IneffectiveConstraint(Diagnostic):
 DIAGNOSTIC = IneffectiveConstraint
 
 
-def check(free: FloatArray, held: FloatArray, error: FloatArray, tolerance: float) -> list[Diagnostic]:
+def check(
+    free: FloatArray, held: FloatArray, error: FloatArray, tolerance: float, penalised: bool = False
+) -> list[Diagnostic]:
     """Check the gaps of decisions on the warm-up rows, without the constraint and with it.
 
     Parameters
@@ -30,14 +33,17 @@ def check(free: FloatArray, held: FloatArray, error: FloatArray, tolerance: floa
     free, held, error : ndarray of shape (pairs,)
         Gaps without and with the constraint, and their standard error.
     tolerance : float
+    penalised : bool
+        Whether there is a penalty instead of a tolerance.
     """
+    share = PENALISED if penalised else SHARE
     clear = np.abs(free) > tolerance + CLEAR * error
-    left = np.abs(held) - tolerance > SHARE * (np.abs(free) - tolerance)
+    left = np.abs(held) - tolerance > share * (np.abs(free) - tolerance)
     if not (clear & left).any():
         return []
     worst = int(np.argmax(np.where(clear & left, np.abs(held), -1.0)))
     message = (
-        f"The constraint hardly changes decisions: on the first rows a gap is {abs(held[worst]):.3f} with it and "
+        f"The constraint leaves most of a gap of decisions: on the first rows it is {abs(held[worst]):.3f} with it and "
         f"{abs(free[worst]):.3f} without it."
     )
     return [IneffectiveConstraint(message, abs(held[worst]), tolerance)]

@@ -19,6 +19,7 @@ from surefair.criteria import FEW, Form, Members, Slabs
 from surefair.diagnostics import (
     Diagnostic,
     chance_constraint,
+    coarse_scores,
     degenerate_replicates,
     entangled_gaps,
     ineffective_constraint,
@@ -73,7 +74,10 @@ def check_first_rows(fit: Fit, begun: Begun) -> list[Diagnostic]:
     rows = fit.first
     found = stopped_early.check(begun.reached)
     if fit.problem.criterion is not None and rows.names.groups is not None and begun.reached:
-        found += ineffective_constraint.check(begun.free, begun.held, begun.error, fit.problem.tolerance)
+        penalised = fit.problem.penalty is not None
+        found += ineffective_constraint.check(begun.free, begun.held, begun.error, fit.problem.tolerance, penalised)
+        if fit.problem.surrogate == "decisions" and not penalised:
+            found += coarse_scores.check(begun.held, begun.error, fit.problem.tolerance)
         names = rows.names.features or [f"x{j + 1}" for j in range(rows.X.shape[1])]
         found += rare_column.check(begun.carriers, names, rows.n)
     if fit.problem.loss is LOSSES["log_loss"]:

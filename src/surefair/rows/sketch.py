@@ -18,14 +18,18 @@ from surefair.rows.arrays import FloatArray, IntArray, is_sparse
 from surefair.storage.checks import array_of
 
 SIZE = 4096  # distinct rows that are counted
+TOGETHER = 2**15  # numbers that are hashed together, so that they stay in the processor's cache
 Hashes = NDArray[np.uint64]
 
 
 def mixed(words: Hashes) -> Hashes:
     """Scatter 64-bit words: the finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+    words = words ^ (words >> np.uint64(30))
+    words *= np.uint64(0xBF58476D1CE4E5B9)
+    words ^= words >> np.uint64(27)
+    words *= np.uint64(0x94D049BB133111EB)
+    words ^= words >> np.uint64(31)
+    return words
 
 
 def hash_numbers(values: FloatArray, column: Any) -> Hashes:
@@ -43,10 +47,11 @@ def hash_rows(X: Any, y: FloatArray) -> Hashes:
         parts = np.where(X.data != 0.0, hash_numbers(X.data, X.indices), np.uint64(0))
         sums = np.r_[np.uint64(0), np.cumsum(parts, dtype=np.uint64)]
         return np.asarray(total + sums[X.indptr[1:]] - sums[X.indptr[:-1]])
-    for low in range(0, X.shape[1], 64):  # some features at a time, to save memory
-        columns = np.arange(low, min(low + 64, X.shape[1]))
-        total = total + hash_numbers(X[:, columns], columns).sum(axis=1, dtype=np.uint64)
-    return np.asarray(total)
+    columns = np.arange(X.shape[1])
+    some = max(1, TOGETHER // max(1, X.shape[1]))
+    for low in range(0, len(total), some):
+        total[low : low + some] += hash_numbers(X[low : low + some], columns).sum(axis=1, dtype=np.uint64)
+    return total
 
 
 def count_pairs(hashes: Hashes) -> float:
@@ -76,8 +81,12 @@ class Sketch(NamedTuple):
 
     def after(self, hashes: Hashes) -> Sketch:
         """Add rows."""
-        small = hashes[hashes <= self.hashes[-1]] if len(self.hashes) == SIZE else hashes
-        return self._joined(small, np.ones(len(small), dtype=np.int64), len(hashes))
+        sketch = self
+        for low in range(0, len(hashes), 4 * SIZE):  # once the sketch is full, most rows can be passed over
+            some = hashes[low : low + 4 * SIZE]
+            small = some[some <= sketch.hashes[-1]] if len(sketch.hashes) == SIZE else some
+            sketch = sketch._joined(small, np.ones(len(small), dtype=np.int64), len(some))
+        return sketch
 
     def merge(self, other: Sketch) -> Sketch:
         """Add the rows of another sketch."""

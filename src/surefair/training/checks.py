@@ -239,9 +239,10 @@ def _p_value(X: FloatArray, codes: IntArray, n_groups: int) -> float:
     sums = member.T @ X
     total = X.T @ X
     between = (sums / member.sum(axis=0)[:, None]).T @ sums
-    rank = int(np.linalg.matrix_rank(total, rtol=1e-10))
-    pillai = float(np.trace(np.linalg.pinv(total, rcond=1e-10, hermitian=True) @ between))
-    return float(chdtrc(rank * (member.shape[1] - 1), len(X) * pillai))
+    values, vectors = np.linalg.eigh(total)
+    some = values > 1e-10 * values.max(initial=0.0)
+    pillai = float(np.sum(np.sum(vectors[:, some] * (between @ vectors[:, some]), axis=0) / values[some]))
+    return float(chdtrc(np.count_nonzero(some) * (member.shape[1] - 1), len(X) * pillai))
 
 
 def _is_held_back(fit: Fit) -> bool:

@@ -225,11 +225,13 @@ def test_names_from_data_are_escaped(run, table):
         ({}, ["--key", "id"], 1, "there is only one"),
         ({}, ["--level", 1], 1, "strictly between 0 and 1"),
         ({}, ["--label", "sex"], 1, "two roles"),
-        ({}, ["--label", "person"], 1, "the same two values"),
+        ({}, ["--label", "person"], 1, "The label 'person' must have two values; it has 1,000: '0', '1', '2'"),
         ({}, ["--decision-b", "old"], 1, "Name two columns"),
-        ({}, ["--decision-b", "person"], 1, "the same two values: 'old' has '0', '1'; 'person' has '0', '1', '2'"),
-        ({}, ["--positive", "yes"], 1, "yes"),
-        ({"old": 0, "new": 0}, [], 1, "All decisions and labels are '0'"),
+        ({}, ["--decision-b", "person"], 1, "decision 'person' must have two values; it has 1,000"),
+        ({}, ["--positive", "yes"], 1, "Unknown positive value: 'yes'"),
+        ({}, ["--label", "y", "--positive", "1", "--positive", "0"], 1, "are named as positive"),
+        ({"y": "yes"}, ["--label", "y"], 1, "All rows have the same label 'y': 'yes'"),
+        ({"old": 0, "new": 0}, [], 1, "All rows have the same decision 'old': '0'"),
         ({"sex": "f"}, [], 1, "only 1 group"),
         ({"new": None}, ["--max-bad-rows", 5000], 1, "No row can be compared"),
         ({"new": None}, [], 1, "2000 rows cannot be used"),
@@ -247,6 +249,48 @@ def test_bad_input_is_refused_in_one_line(run, table, change, arguments, code, e
     assert result.exit_code == code, result.output
     assert expected in words(result)
     assert "Traceback" not in result.output
+    assert not Path("comparison").exists()
+
+
+def test_a_refusal_removes_only_the_folders_that_it_made(run, table):
+    table.assign(sex="f").to_csv("all.csv", index=False)
+    Path("before").mkdir()
+    assert run("all.csv", *COLUMNS, "--out", "before").exit_code == 1
+    assert Path("before").is_dir()
+    assert run("all.csv", *COLUMNS, "--out", "new/newer").exit_code == 1
+    assert not Path("new").exists()
+
+
+@pytest.mark.parametrize(
+    ("columns", "positive", "meaning"),
+    [
+        ({"y": ("no", "yes")}, (), "Positive is old = '1', new = '1' and y = 'yes'."),
+        ({"y": ("refused", "granted")}, ("granted",), "Positive is old = '1', new = '1' and y = 'granted'."),
+        ({"y": ("bad", "ok"), "old": ("deny", "approve"), "new": ("deny", "approve")}, ("approve",), "y = 'ok'."),
+        ({"new": ("deny", "approve")}, ("approve",), "Positive is old = '1', new = 'approve' and y = '1'."),
+        ({"y": ("bad", "ok"), "old": ("no", "yes"), "new": ("deny", "approve")}, ("ok", "approve"), "old = 'yes'"),
+    ],
+)
+def test_labels_and_decisions_may_use_different_words(run, table, columns, positive, meaning):
+    table.to_csv("all.csv", index=False)
+    words_of = {name: np.where(table[name] == 1, words[1], words[0]) for name, words in columns.items()}
+    table.assign(**words_of).to_csv("words.csv", index=False)
+    more = ("--label", "y", "--metric", "error_rate")
+    run("all.csv", *COLUMNS, *more, "--out", "numbers")
+    result = run("words.csv", *COLUMNS, *more, *(f"--positive={one}" for one in positive))
+    assert result.exit_code in (0, 3, 4), result.output
+    assert meaning in words(result)
+    same, found = read("numbers"), read()
+    for name in ("estimate", "low", "high", "verdict", "n", "accuracy"):
+        assert found[name] == same[name], name
+
+
+def test_scores_may_have_labels_in_words(run, table):
+    table.assign(y=np.where(table["y"] == 1, "approve", "deny")).to_csv("words.csv", index=False)
+    result = run("words.csv", *COLUMNS, "--label", "y", "--threshold", 0.5, "--positive", "approve")
+    assert result.exit_code in (0, 3, 4), result.output
+    expected = sf.compare(table["y"], table["old"], table["new"], sensitive_features=table["sex"])
+    assert read()["accuracy"]["estimate"] == pytest.approx(expected.accuracy.estimate, abs=1e-12)
 
 
 def test_keys_of_other_files_are_refused(run, table):

@@ -87,14 +87,20 @@ def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn errors into one clear line and exit code 1."""
+def one_line_errors(out: Path | None = None) -> Iterator[None]:
+    """Turn errors into one clear line and exit code 1; remove the folder ``out`` if it is new and still empty."""
     from surefair.engines import EngineFailed
 
+    new = [] if out is None else [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         yield
-    except (ValueError, OSError, MemoryError, EngineFailed) as error:
-        raise click.ClickException(str(error) or type(error).__name__) from error
+    except BaseException as error:
+        for folder in new:
+            with suppress(OSError):  # it was not made, or it has files
+                folder.rmdir()
+        if isinstance(error, ValueError | OSError | MemoryError | EngineFailed):
+            raise click.ClickException(str(error) or type(error).__name__) from error
+        raise
 
 
 def prepare_folder(out: Path, *names: str, data: Sequence[str | None] = ()) -> None:

@@ -86,12 +86,12 @@ def command(
         from surefair.audit.learner import audit_learner  # scikit-learn is slow to import
 
         given = columns | settings
-        with one_line_errors():
+        with one_line_errors(work.out):
             check_learner(given, engine, checkpoint, policy)
             prepare_folder(work.out, "audit.json", "report.html")
             found = audit_learner(data, estimator, given, work.jobs)
         deliver(found, work, Console(emoji=False))
-    with one_line_errors():
+    with one_line_errors(work.out):
         asked = settings_of(columns | settings, None if policy is None else read_policy(policy))
         try:
             check_engine(asked, engine, address, checkpoint)

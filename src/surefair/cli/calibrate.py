@@ -75,7 +75,7 @@ def command(
     given: dict[str, Any] = {name: value for name, value in only.items() if value is not None}
     shared: dict[str, Any] = {"n_rows": rows, "repetitions": repetitions, "n_jobs": jobs, "progress": not quiet}
     asked: dict[str, Any] = {"confidence_level": confidence_level, "random_state": random_state}
-    with one_line_errors():
+    with one_line_errors(out):
         if dataset is not None:
             clf = FairClassifier(criterion, **params)
             X, y, groups = _load(dataset, columns)

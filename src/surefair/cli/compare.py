@@ -14,6 +14,7 @@ from surefair.cli._work import one_line_errors, prepare_folder
 
 if TYPE_CHECKING:
     from surefair.inference.comparison import Comparison
+    from surefair.tables.paired import Paired
 
 FILES = ("comparison.json", "comparison.html")
 MOST_PAIRS = 20  # pairs of groups that the terminal shows
@@ -31,7 +32,11 @@ A_IS_LESS, UNDECIDED = 3, 4  # exit codes
 @click.option("--sensitive", required=True, multiple=True, help="Columns of the groups: a,b or repeat the option.")
 @click.option("--label", help="Column of the true label, if there is one.")
 @click.option("--key", help="Column that says which rows of two files are the same.")
-@click.option("--positive", help="Positive decision.  [default: the second in sorted order]")
+@click.option(
+    "--positive", multiple=True,
+    help="Positive decision or label. Pass it twice if labels and decisions use different words.  "
+    "[default: the second in sorted order]",
+)  # fmt: skip
 @click.option("--threshold", type=float, help="Decisions are scores, and this much or more is a positive decision.")
 @click.option(
     "--metric", default="demographic_parity", show_default=True,
@@ -68,7 +73,7 @@ def command(
 
     from surefair.tables.paired import PairColumns
 
-    with one_line_errors():
+    with one_line_errors(out):
         asked = PairColumns(sensitive=split_names(sensitive), **columns)
         prepare_folder(out, *FILES, data=files)
         found = _compare(asked, files, metric, intersections, confidence_level)
@@ -106,17 +111,24 @@ def _compare(
         )  # fmt: skip
 
     if rows.labelled.all():
-        return replace(compared(rows, rows.label), data=rows.data)
-    found = compared(rows, None)  # rows without a label serve, too
+        return _completed(compared(rows, rows.label), rows)
+    found = _completed(compared(rows, None), rows)  # rows without a label serve, too
     some = rows.only_labelled()
     if rows.label is None or any(column.nunique() < 2 for column in some.sensitive.values()):
-        return replace(found, data=rows.data)
+        return found
     accuracy = compared(some, rows.label).accuracy
     assert accuracy is not None
     (a, b), (estimate, low, high) = rows.names, accuracy
     words = f"The accuracy of {b} minus that of {a} is {estimate:.3f} ({low:.3f} to {high:.3f})"
     sentence = f"{found.sentence} {words}, from the {len(rows.label):,} rows with a label."
-    return replace(found, accuracy=accuracy, sentence=sentence, data=rows.data)
+    return replace(found, accuracy=accuracy, sentence=sentence)
+
+
+def _completed(found: Comparison, rows: Paired) -> Comparison:
+    """Add what is known about the rows, and what is positive if columns use different words."""
+    from dataclasses import replace
+
+    return replace(found, data=rows.data, sentence=f"{found.sentence} {rows.meaning}".rstrip())
 
 
 def _show(found: Comparison, out: Path, quiet: bool) -> None:

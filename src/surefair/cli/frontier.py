@@ -68,7 +68,7 @@ def command(
     from surefair.selection.frontier import check_path, check_tolerances, frontier_of, held_out, train_path
     from surefair.tables.intake import Columns, read_all
 
-    with one_line_errors():
+    with one_line_errors(out):
         asked = check_tolerances(_numbers(tolerances))
         clf = FairClassifier(criterion, **params)
         check_path(clf, source)

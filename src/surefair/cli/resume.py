@@ -19,7 +19,7 @@ def command(checkpoint: Path, data: str | None, work: Work) -> None:
     """Resume an audit from the folder of its checkpoints, with the result that it would have had without the stop."""
     from surefair.audit.api import restore
 
-    with one_line_errors():
+    with one_line_errors(work.out):
         running = restore(checkpoint, data)
         prepare_folder(work.out, "audit.json", "report.html", data=[running.place])
         for note in running.notes:  # a damaged checkpoint, and the one used instead

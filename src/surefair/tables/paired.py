@@ -16,7 +16,8 @@ from surefair.names import one_of
 from surefair.rows import FloatArray
 from surefair.tables.bad_rows import BadRows
 from surefair.tables.intake import CHUNK
-from surefair.tables.reading import in_order, is_same_word
+from surefair.tables.positive import Positive, check_positive, two_values
+from surefair.tables.reading import in_order
 from surefair.tables.source import DataSource, open_source
 from surefair.tables.values import MISSING, BoolArray, as_numbers, as_words, plain_column
 
@@ -31,6 +32,7 @@ class Paired(NamedTuple):
     weights: FloatArray | None
     clusters: Any  # None where rows are independent
     positive: str | None  # the positive decision
+    meaning: str  # a sentence on what is positive in each column, where columns use different words; otherwise empty
     names: tuple[str, str]  # what to call the two models
     data: dict[str, Any]  # files, rows read, rows compared, those with a label, and rows that could not be used
 
@@ -64,8 +66,8 @@ class PairColumns:
         Columns of the true label, of sample weights, and of what rows belong to.
     key : str or None
         Column that says which rows of two files are the same.
-    positive : str or None
-        The positive decision; by default the second in sorted order.
+    positive : tuple of str
+        The positive decision, and the positive label if that is another word; by default the second in sorted order.
     threshold : float or None
         A score of at least this much is a positive decision.
     delimiter, encoding : str
@@ -81,7 +83,7 @@ class PairColumns:
     weights: str | None = None
     clusters: str | None = None
     key: str | None = None
-    positive: str | None = None
+    positive: tuple[str, ...] = ()
     threshold: float | None = None
     delimiter: str | None = None
     encoding: str = "utf-8"
@@ -201,37 +203,65 @@ class PairColumns:
         good, labelled = use
         words = {name: _series(columns[name], good) for name in (*self.sensitive, self.clusters) if name}
         label = None if self.label is None or not labelled.any() else _series(columns[self.label], labelled)
+        positive, meaning = None, ""
         if self.threshold is None:
             of_a, of_b = (_series(column, good) for column in decisions)
-            positive: str | None = self._positive(of_a, of_b, label)
+            (of_a, of_b, label), positive, meaning = self._in_same_words((of_a, of_b, label), names)
         else:
             of_a, of_b = (as_numbers(column)[0][good] for column in decisions)
-            positive = None if label is None else self._positive(label)
+            if label is not None:
+                values = self._two(_words(label), str(self.label), "label")
+                check_positive(self.positive, [values.words])
+                positive = values.words[1]
         return Paired(
             (of_a, of_b), {name: words[name] for name in self.sensitive}, label, labelled[good],
             None if self.weights is None else as_numbers(columns[self.weights])[0][good],
-            None if self.clusters is None else words[self.clusters], positive, names, data,
+            None if self.clusters is None else words[self.clusters], positive, meaning, names, data,
         )  # fmt: skip
 
-    def _positive(self, *columns: Any) -> str:
-        """The positive value; columns with three or more values, or with other values than the rest, are refused."""
-        values: list[list[str]] = [
-            sorted(column.cat.categories, key=in_order) for column in columns if column is not None
-        ]
-        called = [self.decision_a, self.decision_b, self.label] if len(columns) > 1 else [self.label]
-        every = sorted({word for found in values for word in found}, key=in_order)
-        if len(every) > 2:
-            shown = "; ".join(f"{name!r} has {_some(found)}" for name, found in zip(called, values, strict=False))
+    def _in_same_words(
+        self, columns: tuple[Any, Any, Any], names: tuple[str, str]
+    ) -> tuple[tuple[Any, Any, Any], str, str]:
+        """Write labels in the words of the decisions.
+
+        Columns that together have two values mean the same by them; otherwise each has its own positive value.
+
+        Returns
+        -------
+        columns : tuple
+            Decisions of both models and labels, which may be None.
+        positive : str
+        meaning : str
+            What is positive in each column, where columns use different words.
+        """
+        a, b, label = columns
+        every, decided = _words(a, b, label), _words(a, b)
+        values = []
+        for column, name in zip(columns, (self.decision_a, self.decision_b, self.label), strict=True):
+            if column is not None:
+                shared = [every, _words(label)] if column is label else [every, decided, _words(column)]
+                words = next((some for some in shared if len(some) <= 2), shared[-1])
+                values.append(self._two(words, str(name), "label" if column is label else "decision"))
+        check_positive(self.positive, [one.words for one in values])
+        common = [" / ".join(dict.fromkeys(both)) for both in zip(values[0].words, values[1].words, strict=True)]
+        new = [dict(zip(one.words, common, strict=True)) for one in values]
+        same = a.cat.rename_categories(new[0]), b.cat.rename_categories(new[1])
+        again = None if label is None else label.cat.rename_categories(new[2])
+        meaning = ""
+        if len({one.words for one in values}) > 1:
+            said = [f"{name} = {one.words[1]!r}" for name, one in zip([*names, self.label], values, strict=False)]
+            meaning = f"Positive is {', '.join(said[:-1])} and {said[-1]}."
+        return (*same, again), common[1], meaning
+
+    def _two(self, words: list[str], name: str, what: str) -> Positive:
+        """The two values of a column; three or more are refused."""
+        if len(words) > 2:
+            hint = " If decisions are scores, pass a --threshold." if what == "decision" else ""
             raise ValueError(
-                f"Decisions and labels must have the same two values: {shown}. Write them alike, or pass a --threshold "
-                "if decisions are scores."
+                f"The {what} {name!r} must have two values; it has {len(words):,}: {_some(words)}. Keep or merge two "
+                f"of them.{hint}"
             )
-        if self.positive is not None:
-            meant = [word for word in every if is_same_word(word, self.positive)] or [self.positive]
-            return meant[0] if len(every) == 1 else one_of(meant[0], every, "positive decision")
-        if len(every) < 2:
-            raise ValueError(f"All decisions and labels are {every[0]!r}. Say which value is positive (--positive).")
-        return every[1]
+        return two_values(words, self.positive, name, what)
 
 
 class _Joined(NamedTuple):
@@ -346,6 +376,12 @@ def _series(column: pa.Array, good: BoolArray) -> Any:
     """Words of the good rows, as a categorical series without categories that no row has."""
     code, words = as_words(column)
     return pd.Series(pd.Categorical.from_codes(code[good], pd.Index(words))).cat.remove_unused_categories()
+
+
+def _words(*columns: Any) -> list[str]:
+    """All words of some columns, in order; None is a column without words."""
+    words = {word for column in columns if column is not None for word in column.cat.categories}
+    return sorted(words, key=in_order)
 
 
 def _some(values: list[str]) -> str:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surefair.audit.decisions.axes import Axes, Words
 from surefair.audit.decisions.groups import ShownGroups
 from surefair.audit.decisions.intake import SCORED
 from surefair.audit.decisions.settings import DecisionSettings
@@ -22,62 +21,11 @@ from surefair.inference.metric import Metric, ScoreMeasure, any_metric
 from surefair.inference.moves import normal_tables
 from surefair.inference.sample import About, check_clusters, weight_notes
 from surefair.inference.scores import Scored
-from surefair.names import one_of
 from surefair.rows import Distinct, FloatArray, Groups, IntArray
 from surefair.score_metrics import Histogram
-from surefair.tables.reading import in_order, is_same_word
+from surefair.tables.positive import Positive, check_positive, two_values
 
 UNLABELLED = 2  # code of rows without a label
-
-
-class Positive(NamedTuple):
-    """The two values of a column, in order: first the negative one."""
-
-    words: tuple[str, str]
-    order: IntArray  # code of each of them in a tally
-
-
-def two_values(words: Words, asked: Words, column: str, what: str) -> Positive:
-    """Say which of the values of a column is positive.
-
-    Parameters
-    ----------
-    words : tuple of str
-        The values that occur, at most two.
-    asked : tuple of str
-        What the user calls positive.
-    column, what : str
-        The column, and whether it is a label or a decision.
-
-    Examples
-    --------
-    >>> two_values(("yes", "no"), (), "hired", "decision").words, two_values(("1", "0"), ("0",), "y", "label").words
-    (('no', 'yes'), ('1', '0'))
-    """
-    meant = [word for word in words if any(is_same_word(word, one) for one in asked)]
-    if len(meant) > 1:
-        raise ValueError(f"Both values of {column!r} are named as positive: {meant[0]!r} and {meant[1]!r}. Name one.")
-    found = sorted(words, key=lambda word: (word in meant, in_order(word)))
-    if not found:
-        raise ValueError(f"No row has a value of the {what} {column!r}. Check the column.")
-    if len(found) == 1 and not asked:
-        raise ValueError(
-            f"All rows have the same {what} {column!r}: {found[0]!r}. Say which value is positive (positive, "
-            "--positive) if that is right."
-        )
-    if len(found) == 1:
-        found = ["(other)", *found] if meant else [*found, asked[0]]
-    order = [words.index(word) if word in words else 1 for word in found]
-    return Positive((found[0], found[1]), np.array(order))
-
-
-def check_positive(settings: DecisionSettings, axes: Axes) -> None:
-    """Refuse a positive value that no column has."""
-    known = {word for words in (axes.labels, *axes.decisions) for word in words} - {*SCORED}
-    full = all(len(words) == 2 for words in (axes.labels, *axes.decisions) if words)
-    for asked in settings.positive:
-        if full and not any(is_same_word(word, asked) for word in known):
-            one_of(asked, sorted(known, key=in_order), "positive value")
 
 
 # -- Subjects ---------------------------------------------------------------------------------------------------------
@@ -200,7 +148,7 @@ def subjects_of(
         Rows of weight 0, which were left out.
     """
     axes = tally.axes
-    check_positive(settings, axes)
+    check_positive(settings.positive, [words for words in (axes.labels, *axes.decisions) if words != SCORED])
     labels = np.arange(2)
     if settings.label is not None:
         labels = two_values(axes.labels, settings.positive, settings.label, "label").order

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from surefair.audit.checkpoint import BAD, check_record
-from surefair.audit.decisions.evidence import subjects_of, two_values
+from surefair.audit.decisions.evidence import subjects_of
 from surefair.audit.decisions.findings import CHECKED, Sentences, describe_groups, find
 from surefair.audit.decisions.groups import ShownGroups
 from surefair.audit.decisions.intake import DecisionIntake
@@ -26,6 +26,7 @@ from surefair.audit.stream import Run, Stream
 from surefair.storage.archive import Arrays, add_prefix, dump_archive, read_archive, select_prefix
 from surefair.storage.checks import value_of
 from surefair.tables.intake import with_last
+from surefair.tables.positive import two_values
 
 CHUNK = 2**18  # rows read at a time
 CLUSTER_CHUNK = 2**16  # the same where rows are in clusters, whose replicates take memory

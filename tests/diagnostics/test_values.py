@@ -126,7 +126,9 @@ CHECKS = {
         (lambda length: entangled_gaps.check(np.array([80.0, length]), 2, 0.0, 0.0), 9.0, 11.0),
     ],
     "ExceededTolerance": [(lambda low: exceeded_tolerance.check(low, 0.05), 0.08, 0.07)],
-    "FewClusters": [(lambda n: few_clusters.check(np.array([[n, 40.0]]), ["group 'a'", "group 'b'"]), 9.0, 10.0)],
+    "FewClusters": [
+        (lambda n: few_clusters.check(np.array([[n, 40.0]]), ["group 'a'", "group 'b'"], ["accuracy"]), 9.0, 10.0)
+    ],
     "FewRowsNearBoundary": [(few_rows_near_boundary.check, 29, 30)],
     "IneffectiveConstraint": [
         (lambda held: ineffective_constraint.check(0.2 * ONE, held * ONE, 0.01 * ONE, 0.0), 0.19, 0.1),
@@ -168,8 +170,12 @@ CHECKS = {
         (lambda n: small_constraint_set.check([n, 100], ["group 'a'", "group 'b'"]), 29, 30),
     ],
     "SmallEvaluationSet": [
-        (lambda n: small_evaluation_set.check(np.full((2, 1, 1), n / 2), ["group 'a'"]), 28, 30),
-        (lambda n: small_evaluation_set.check(np.array([n, 100.0]).reshape(2, 1, 1), ["group 'a'"]), 2.0, 3.0),
+        (lambda n: small_evaluation_set.check(np.full((2, 1, 1), n / 2), ["group 'a'"], ["accuracy"]), 28, 30),
+        (
+            lambda n: small_evaluation_set.check(np.array([n, 100.0]).reshape(2, 1, 1), ["group 'a'"], ["accuracy"]),
+            2.0,
+            3.0,
+        ),
     ],
     "SmallGroup": [(lambda n: small_group.check({"group 'a'": n, "group 'b'": 100}, 30), 29, 30)],
     "StartNotForgotten": [(lambda bias: start_not_forgotten.check(bias * ONE, ONE), 0.6, 0.4)],
@@ -337,14 +343,32 @@ def test_decisions_that_are_all_the_same_are_not_said_to_be_few():
 
 def test_a_group_without_evaluation_rows_is_said_to_have_none():
     sides = np.array([[[0.0, 2.0, 1.0]], [[0.0, 22.0, 0.0]]])
-    (found,) = small_evaluation_set.check(sides, ["group 'f'", "group 'm'", "group 'x'"])
+    (found,) = small_evaluation_set.check(sides, ["group 'f'", "group 'm'", "group 'x'"], ["accuracy"])
     assert found.message == (
-        "Few evaluation rows enter a rate: group 'f' has no rows, group 'm' has 24 rows (2 with the rarer outcome), "
-        "group 'x' has 1 row (0 with the rarer outcome). Limits of small groups are exact, which keeps the confidence "
-        "level but makes them wide. Limits of a group without rows are the whole range."
+        "Few evaluation rows enter a rate: group 'f' has no rows in accuracy, group 'm' has 24 rows in accuracy (2 "
+        "with the rarer outcome), group 'x' has 1 row in accuracy (0 with the rarer outcome). Limits of small groups "
+        "are exact, which keeps the confidence level but makes them wide. Limits of a group without rows are the whole "
+        "range."
     )
-    (empty,) = small_evaluation_set.check(np.zeros((2, 1, 1)), ["group 'f'"])
+    (empty,) = small_evaluation_set.check(np.zeros((2, 1, 1)), ["group 'f'"], ["accuracy"])
     assert "exact" not in empty.message
+
+
+def test_few_rows_and_few_clusters_are_those_of_a_rate_and_a_group():
+    rng = np.random.default_rng(0)
+    group = np.repeat(["a", "b"], [400, 100])
+    y_true = (np.arange(500) % 2) * (np.arange(500) < 440)  # group b has 20 positive labels
+    y_pred = (rng.random(500) < 0.5).astype(int)
+    with pytest.warns(sf.diagnostics.SmallEvaluationSet) as warned:
+        sf.fairness_interval(y_true, y_pred, sensitive_features=group, metric="equalized_odds")
+    (message,) = (str(one.message) for one in warned)
+    assert "enter a rate: group 'b' has 20 rows in false_negative_rate (" in message
+    with pytest.warns(sf.diagnostics.FewClusters) as warned:
+        sf.fairness_interval(
+            y_true, y_pred, sensitive_features=group, metric="equalized_odds", clusters=np.arange(500) // 5
+        )
+    (message,) = (str(one.message) for one in warned)
+    assert "enter a rate: group 'b' has 8 in false_negative_rate. " in message
 
 
 def test_only_these_diagnostics_always_forbid_a_verdict():

@@ -22,7 +22,7 @@ class FewClusters(Diagnostic):
 DIAGNOSTIC = FewClusters
 
 
-def check(clusters: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
+def check(clusters: FloatArray, names: Sequence[str], rates: Sequence[str]) -> list[Diagnostic]:
     """Check the number of clusters of each group.
 
     Parameters
@@ -31,19 +31,20 @@ def check(clusters: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
         Clusters with a row that enters each rate.
     names : sequence of str
         The groups in words.
+    rates : sequence of str
+        Names of the rates.
 
     Examples
     --------
-    >>> [one.message for one in check(np.array([[40.0, 4.0]]), ["group 'a'", "group 'b'"])]
-    ["Few clusters enter a rate: group 'b' has 4. Limits use Student's t law, which keeps the confidence level but \
-makes them wide."]
+    >>> [one.message for one in check(np.array([[40.0, 4.0]]), ["group 'a'", "group 'b'"], ["accuracy"])]
+    ["Few clusters enter a rate: group 'b' has 4 in accuracy. Limits use Student's t law, which keeps the confidence \
+level but makes them wide."]
     """
-    least = clusters.min(axis=0)
-    small = [f"{names[g]} has {int(least[g])}" for g in np.flatnonzero(least < FEW).tolist()]
+    small = [f"{names[g]} has {int(clusters[j, g])} in {rates[j]}" for j, g in np.argwhere(clusters < FEW)]
     if not small:
         return []
     message = f"Few clusters enter a rate: {first_few(small)}."
     message += " Limits use Student's t law, which keeps the confidence level but makes them wide."
-    if least.min() < 2.0:
+    if clusters.min() < 2.0:
         message += " Limits of a group with fewer than two clusters are the whole range."
-    return [FewClusters(message, least.min(), FEW)]
+    return [FewClusters(message, clusters.min(), FEW)]

@@ -26,7 +26,7 @@ class SmallEvaluationSet(Diagnostic):
 DIAGNOSTIC = SmallEvaluationSet
 
 
-def check(sides: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
+def check(sides: FloatArray, names: Sequence[str], rates: Sequence[str]) -> list[Diagnostic]:
     """Check the number of evaluation rows of each group.
 
     A rate whose rows all have the same outcome, in all groups, needs enough rows only: more of them would not bring
@@ -38,20 +38,25 @@ def check(sides: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
         Rows that count towards each rate, and the other rows that enter it; weighted rows count what they are worth.
     names : sequence of str
         The groups in words.
+    rates : sequence of str
+        Names of the rates.
 
     Examples
     --------
-    >>> [one.message for one in check(np.array([[[40.0, 1.0]], [[60.0, 99.0]]]), ["group 'a'", "group 'b'"])]
-    ["Few evaluation rows enter a rate: group 'b' has 100 rows (1 with the rarer outcome). Limits of small groups are \
-exact, which keeps the confidence level but makes them wide."]
-    >>> check(np.array([[[0.0, 0.0]], [[60.0, 99.0]]]), ["group 'a'", "group 'b'"])
+    >>> names = ["group 'a'", "group 'b'"]
+    >>> [one.message for one in check(np.array([[[40.0, 1.0]], [[60.0, 99.0]]]), names, ["accuracy"])]
+    ["Few evaluation rows enter a rate: group 'b' has 100 rows in accuracy (1 with the rarer outcome). Limits of small \
+groups are exact, which keeps the confidence level but makes them wide."]
+    >>> check(np.array([[[0.0, 0.0]], [[60.0, 99.0]]]), names, ["accuracy"])
     []
     """
     rows = np.rint(sides.sum(axis=0))
     least = np.rint(sides.min(axis=0))
     varies = sides.sum(axis=2).min(axis=0) > 0.0
     small = np.argwhere((rows < SMALL_GROUP) | ((least < SMALL_SIDE) & varies[:, None]))
-    found = [f"{names[g]} has {_rows(int(rows[j, g]), int(least[j, g]) if varies[j] else None)}" for j, g in small]
+    found = [
+        f"{names[g]} has {_rows(int(rows[j, g]), int(least[j, g]) if varies[j] else None, rates[j])}" for j, g in small
+    ]
     if not found:
         return []
     message = f"Few evaluation rows enter a rate: {first_few(found)}."
@@ -62,22 +67,22 @@ exact, which keeps the confidence level but makes them wide."]
     return [SmallEvaluationSet(message, rows.min(), SMALL_GROUP)]
 
 
-def check_rows(rows: FloatArray, names: Sequence[str]) -> list[Diagnostic]:
+def check_rows(rows: FloatArray, names: Sequence[str], metric: str) -> list[Diagnostic]:
     """Check the number of evaluation rows of each group, shape (groups,), where nothing is decided about them.
 
     Examples
     --------
-    >>> [one.message for one in check_rows(np.array([400.0, 12.0]), ["group 'a'", "group 'b'"])]
-    ["Few evaluation rows enter a value: group 'b' has 12. Limits of small groups are wide."]
+    >>> [one.message for one in check_rows(np.array([400.0, 12.0]), ["group 'a'", "group 'b'"], "auc")]
+    ["Few evaluation rows enter auc: group 'b' has 12. Limits of small groups are wide."]
     """
     found = [f"{names[g]} has {int(rows[g])}" for g in np.flatnonzero(np.rint(rows) < SMALL_GROUP).tolist()]
     if not found:
         return []
-    message = f"Few evaluation rows enter a value: {first_few(found)}. Limits of small groups are wide."
+    message = f"Few evaluation rows enter {metric}: {first_few(found)}. Limits of small groups are wide."
     return [SmallEvaluationSet(message, rows.min(), SMALL_GROUP)]
 
 
-def _rows(n: int, rarer: int | None) -> str:
+def _rows(n: int, rarer: int | None, rate: str) -> str:
     if n == 0:
-        return "no rows"
-    return f"{n} row{'s' if n > 1 else ''}" + ("" if rarer is None else f" ({rarer} with the rarer outcome)")
+        return f"no rows in {rate}"
+    return f"{n} row{'s' if n > 1 else ''} in {rate}" + ("" if rarer is None else f" ({rarer} with the rarer outcome)")

@@ -328,17 +328,18 @@ class Evidence:
         rates, level = question.metric.rates, question.confidence_level
         pairs = Pairs.of(groups, question.metric.ratio)
         words = groups.compared_words
+        names = question.metric.rate_names
         if self.clusters is None:
             estimates = replicate_estimates(question, pooled, groups, self.rates_b(question))
-            found = small_evaluation_set.check(effective_sides(rates, pooled)[:, :, groups.compared], words)
+            found = small_evaluation_set.check(effective_sides(rates, pooled)[:, :, groups.compared], words, names)
         else:
             estimates = cluster_estimates(rates, self.clusters.pooled, pairs, level)
-            found = few_clusters.check(estimates.by_group["clusters"][:, groups.compared], words)
+            found = few_clusters.check(estimates.by_group["clusters"][:, groups.compared], words, names)
             question = question._replace(method="clusters")
         if about.strata:
             strata = Strata(rates, self.counts, about.strata)
             if self.clusters is None:
-                found = small_evaluation_set.check(strata.least_sides(pairs)[:, :, groups.compared], words)
+                found = small_evaluation_set.check(strata.least_sides(pairs)[:, :, groups.compared], words, names)
             estimates = strata_estimates(estimates, strata, pairs, groups, level, self.clusters)
             context = context._replace(notes=". ".join([*about.notes, strata.note(groups)]))
             question = question._replace(method="mantel_haenszel")

@@ -68,7 +68,8 @@ def _clustered_interval(tally: Tally, question: Question, context: Context) -> I
     pairs = Pairs.of(groups, metric.ratio)
     found = tally.clustered.pooled
     estimates = cluster_estimates(metric.rates, found, pairs, question.confidence_level, trained)
-    few = few_clusters.check(estimates.by_group["clusters"][:, groups.compared], groups.compared_words)
+    clusters = estimates.by_group["clusters"][:, groups.compared]
+    few = few_clusters.check(clusters, groups.compared_words, metric.rate_names)
     n = int(found.counts.rows[: groups.sizes[0]].sum())
     context = context._replace(diagnostics=(*context.diagnostics, *few))
     return interval_of(question._replace(method="clusters"), estimates, groups, n, context)

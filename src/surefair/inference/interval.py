@@ -370,7 +370,7 @@ def make_interval(
     found += too_few_replicates.check(len(rates_b), question.confidence_level, question.method, gaps.gap.size > 1)
     if not context.trouble and SOURCES[question.source].evaluation:
         sides = effective_sides(question.metric.rates, counts)[:, :, groups.compared]
-        found += small_evaluation_set.check(sides, groups.compared_words)
+        found += small_evaluation_set.check(sides, groups.compared_words, question.metric.rate_names)
     elif not context.trouble:
         rate, pair = largest(gaps.gap)
         pairs = Pairs.of(groups, question.metric.ratio)

@@ -33,6 +33,11 @@ class Metric(NamedTuple):
         return self.criterion.ratio_rates if self.ratio and self.criterion.ratio_rates else self.criterion.rates
 
     @property
+    def rate_names(self) -> list[str]:
+        """Names of the rates."""
+        return [rate.name for rate in self.rates]
+
+    @property
     def needs_labels(self) -> bool:
         """Whether some rate depends on the true labels."""
         return any(rate.depends_on_truth for rate in self.rates)

@@ -77,7 +77,8 @@ class Scored(NamedTuple):
         if error >= SHOWN_ERROR:
             moved = f"Scores are counted in bins, which moves the value of a group by at most {error:.2g}"
             notes = (*notes, f"{moved}; limits allow it")
-        found = tuple(small_evaluation_set.check_rows(measured.worth[self.groups.compared], self.groups.compared_words))
+        worth = measured.worth[self.groups.compared]
+        found = tuple(small_evaluation_set.check_rows(worth, self.groups.compared_words, metric.score_metric.name))
         context = Context(positive=self.positive, library=self.library, notes=". ".join(notes), diagnostics=found)
         question = ScoreQuestion(metric, "evaluation", "normal", confidence_level)
         n = int(self.histogram.rows[: self.groups.sizes[0]].sum())

@@ -1182,6 +1182,11 @@ def check_parameters(clf: FairClassifier, fixed: bool = False) -> None:
             raise ValueError(f"{name} must be a number, 0 or larger; received {value!r}.")
     if clf.penalty is not None and not (isinstance(clf.penalty, Real) and 0.0 < float(clf.penalty) < np.inf):
         raise ValueError(f"penalty must be a positive number, or None for a constraint; received {clf.penalty!r}.")
+    if clf.penalty is not None and clf.tolerance > 0.0:
+        raise ValueError(
+            f"tolerance bounds the gap of a constraint, and penalty takes the place of a constraint; received "
+            f"tolerance={clf.tolerance!r} and penalty={clf.penalty!r}. Leave one of them out."
+        )
     for name, least in (("n_replicates", 0), ("n_warmup", 1)):
         value = getattr(clf, name)
         if not (isinstance(value, int | np.integer) and value >= least):
@@ -1199,11 +1204,6 @@ def check_parameters(clf: FairClassifier, fixed: bool = False) -> None:
 
 def _check_learnt(clf: FairClassifier) -> None:
     """Refuse what a constraint that is learnt from all rows cannot do."""
-    if clf.penalty is not None and clf.tolerance > 0.0:
-        raise ValueError(
-            f"tolerance bounds the gap of a constraint, and penalty takes the place of a constraint; received "
-            f"tolerance={clf.tolerance!r} and penalty={clf.penalty!r}. Leave one of them out."
-        )
     if clf.surrogate == "decisions" and clf.tolerance >= 1.0:
         raise ValueError(
             f"tolerance bounds the gap between two shares of decisions, so it must be less than 1; received "

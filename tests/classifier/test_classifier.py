@@ -128,7 +128,7 @@ def test_the_default_metric_is_the_criterion_of_the_fit_whatever_the_parameters_
 
 
 def test_a_clone_has_the_parameters_and_is_not_fitted():
-    clf = train(make("error_rate", step_size=DECAY, penalty=3.0, tolerance=0.1), TRAIN)
+    clf = train(make("error_rate", step_size=DECAY, penalty=3.0, n_warmup=100), TRAIN)
     twin = clone(clf)
     assert twin.get_params() == clf.get_params()
     assert vars(twin) == clf.get_params()
@@ -1130,16 +1130,26 @@ def test_a_bad_parameter_is_refused(method, name, value, message):
 
 
 @each_training
-@pytest.mark.parametrize("surrogate", ["decisions", "scores"])
-def test_a_tolerance_and_a_penalty_together_are_refused(method, surrogate):
-    clf = make(tolerance=0.05, penalty=2.0, surrogate=surrogate)
+@pytest.mark.parametrize(
+    ("parameters", "given"),
+    [
+        ({}, {}),
+        ({"surrogate": "scores"}, {}),
+        ({"criterion": "error_rate"}, APART),
+        ({"criterion": "error_rate", "step_size": DECAY}, {}),
+        ({"criterion": None}, {}),
+    ],
+    ids=str,
+)
+def test_a_tolerance_and_a_penalty_together_are_refused(method, parameters, given):
+    clf = make(**parameters, tolerance=0.05, penalty=2.0)
     message = (
         r"penalty takes the place of a constraint; received tolerance=0.05 and penalty=2.0\. Leave one of them out"
     )
     with pytest.raises(ValueError, match=message):
-        train(clf, TRAIN, method)
+        train(clf, TRAIN, method, **given)
     assert vars(clf) == clf.get_params()
-    assert train(make("error_rate", tolerance=0.05, penalty=2.0), TRAIN, method, **APART).n_rows_ == 600
+    assert train(make("error_rate", penalty=2.0), TRAIN, method, **APART).n_rows_ == 600
 
 
 @each_training

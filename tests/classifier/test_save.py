@@ -129,7 +129,6 @@ def test_a_loaded_classifier_gives_the_same_answers(path):
         FairClassifier(
             None,
             loss="squared_error",
-            tolerance=0.1,
             penalty=2.0,
             alpha=0.0,
             step_size=DECAY,

@@ -74,7 +74,7 @@ def test_it_calibrates_on_a_data_set(tmp_path):
 
 def test_every_option_reaches_the_calibration(tmp_path):
     asked = {
-        "criterion": "none", "metric": "equalized_odds", "loss": "squared_error", "tolerance": 0.01, "penalty": 2.0,
+        "criterion": "none", "metric": "equalized_odds", "loss": "squared_error", "penalty": 2.0,
         "alpha": 0.001, "replicates": 30, "surrogate": "scores", "rows": 200, "evaluation-rows": 300, "level": 0.9,
         "method": "basic", "repetitions": 3, "seed": 5, "jobs": 1, "out": tmp_path,
     }  # fmt: skip
@@ -86,7 +86,7 @@ def test_every_option_reaches_the_calibration(tmp_path):
         "metric": "equalized_odds", "method": "basic", "random_state": 5,
     }  # fmt: skip
     assert kept | expected == kept
-    fitted = {"criterion": None, "loss": "squared_error", "tolerance": 0.01, "penalty": 2.0, "alpha": 0.001}
+    fitted = {"criterion": None, "loss": "squared_error", "penalty": 2.0, "alpha": 0.001}
     assert kept["classifier"] | fitted | {"n_replicates": 30, "surrogate": "scores"} == kept["classifier"]
 
 

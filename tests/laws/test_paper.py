@@ -99,8 +99,9 @@ def test_classifier_with_a_decaying_step_equals_the_paper(criterion, loss, law):
     X, y, z = rng.normal(size=(160, 3)), rng.integers(2, size=160), rng.integers(2, size=160)
     X[:, 0] += y + 0.5 * z
     labels, groups = np.array(["no", "yes"])[y], np.array(["f", "m"])[z]
+    use = {"tolerance": 0.01} if criterion == "demographic_parity" else {"penalty": 3.0}
     clf = sf.FairClassifier(
-        criterion, loss=loss, tolerance=0.01, penalty=3.0, alpha=0.01, step_size=sf.PolynomialDecay(0.1, 0.6),
+        criterion, loss=loss, **use, alpha=0.01, step_size=sf.PolynomialDecay(0.1, 0.6),
         n_replicates=3, multiplier=law, random_state=7,
     )  # fmt: skip
     clf.fit(X[60:], labels[60:], sensitive_features=groups[60:], constraint_set=(X[:60], labels[:60], groups[:60]))

@@ -1130,6 +1130,17 @@ def test_a_bad_parameter_is_refused(method, name, value, message):
 
 
 @each_training
+def test_labels_may_be_any_two_numbers(method):
+    rows = TRAIN._replace(y=np.where(TRAIN.y == 1, 3.5, -7.25))
+    clf = train(make(), rows, method)
+    assert clf.classes_.tolist() == [-7.25, 3.5]
+    assert np.array_equal(clf.coef_, train(make(), TRAIN, method).coef_)
+    assert set(clf.predict(TEST.X)) == {-7.25, 3.5}
+    with pytest.raises(ValueError, match=r"Only binary classification is supported.*continuous"):
+        train(make(), TRAIN._replace(y=TRAIN.X[:, 0]), method)
+
+
+@each_training
 @pytest.mark.parametrize(
     ("parameters", "given"),
     [

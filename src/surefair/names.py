@@ -1,4 +1,4 @@
-"""Check names that users type, and suggest a close match for an unknown one."""
+"""Check names that users type, suggest a close match for an unknown one, and name numbers of things."""
 
 from __future__ import annotations
 
@@ -45,3 +45,22 @@ def file_names(package: str) -> list[str]:
     spec = importlib.util.find_spec(package)
     folders = [] if spec is None else spec.submodule_search_locations
     return [found.name for found in pkgutil.iter_modules(folders) if not found.name.startswith("_")]
+
+
+def counted(n: float, one: str, many: str | None = None) -> str:
+    """Write a number of things.
+
+    Parameters
+    ----------
+    n : number
+    one : str
+        What there is one of; it may end with a verb.
+    many : str, optional
+        The same for several; by default with an s.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2000, "row"), counted(0, "row has", "rows have")
+    ('1 row', '2,000 rows', '0 rows have')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"

@@ -452,7 +452,7 @@ def test_a_file_with_hardly_enough_rows_serves_twice_and_gives_no_definite_verdi
 
 
 def test_a_file_with_one_row_is_refused(here, people):
-    assert "The label 'high' must have two values; the first 1 rows show 1" in refused(people(1))
+    assert "The label 'high' must have two values; the first 1 row shows 1" in refused(people(1))
 
 
 def test_a_group_of_five_rows_is_measured_and_reported(here, people):

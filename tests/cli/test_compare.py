@@ -136,7 +136,7 @@ def test_files_that_disagree_about_a_row_are_refused(run, table):
     other.to_csv("second.csv", index=False)
     result = run("first.csv", "second.csv", "--key", "id", *COLUMNS)
     assert result.exit_code == 1
-    assert "The files disagree on 'sex' for 1 keys. The first is 'k5'" in words(result)
+    assert "The files disagree on 'sex' for 1 key. The first is 'k5'" in words(result)
 
 
 def test_scores_weights_and_clusters_are_those_of_python(run, table):
@@ -234,7 +234,7 @@ def test_names_from_data_are_escaped(run, table):
         ({"old": 0, "new": 0}, [], 1, "All rows have the same decision 'old': '0'"),
         ({"sex": "f"}, [], 1, "only 1 group"),
         ({"new": None}, ["--max-bad-rows", 5000], 1, "No row can be compared"),
-        ({"new": None}, [], 1, "2000 rows cannot be used"),
+        ({"new": None}, [], 1, "2,000 rows cannot be used"),
         ({}, ["all.csv", "all.csv"], 2, "Name one file, or two"),
         ({}, ["all.csv"], 1, "joined by a key"),
         ({}, ["missing.csv", "--key", "id"], 1, "missing.csv"),

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, Self
 
 from surefair.audit.about import check_about
-from surefair.names import one_of
+from surefair.names import counted, one_of
 from surefair.rows import make_frame
 from surefair.storage.atomic import written_whole
 from surefair.storage.regular import open_regular
@@ -88,7 +88,9 @@ class Audit:
         return "\n".join([self.sentence, *unmet])
 
     def __repr__(self) -> str:
-        return f"<Audit of {self.data['name']}, {self.rows['read']:,} rows: {self.verdict or 'no margin given'}>"
+        return (
+            f"<Audit of {self.data['name']}, {counted(self.rows['read'], 'row')}: {self.verdict or 'no margin given'}>"
+        )
 
     def _repr_html_(self) -> str:
         """Summary that notebooks show."""

@@ -23,6 +23,7 @@ from surefair.calibration.run import LEAST_ROWS, MOST_REPETITIONS, check_room, c
 from surefair.classifier import draw_seed, problem_of
 from surefair.inference.metric import Metric, get_metric
 from surefair.inference.theory import learnt_optima
+from surefair.names import counted
 from surefair.rows import check_some_weight, make_frame
 from surefair.tables.intake import read_all
 
@@ -147,7 +148,9 @@ def calibrate_audit(
     rows.groups.check_comparable()
     check_some_weight(rows.weight, "to draw")
     if rows.n < LEAST_ROWS:
-        raise ValueError(f"{rows.n} rows are too few to stand for a population. Use {LEAST_ROWS} or more.")
+        raise ValueError(
+            f"{counted(rows.n, 'row is', 'rows are')} too few to stand for a population. Use {LEAST_ROWS} or more."
+        )
     n_rows = population.num_rows if n_rows is None else n_rows
     check_room(n_rows, rows.X.shape[1])
     star = {}

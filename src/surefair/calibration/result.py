@@ -11,6 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from surefair.inference.interval import plain
+from surefair.names import counted
 from surefair.pages.summary import summary
 from surefair.storage.atomic import written_whole
 
@@ -86,7 +87,7 @@ class Calibration:
 def _sentence(table: list[dict[str, Any]], settings: dict[str, Any], warned: dict[str, float]) -> str:
     """The result in words."""
     level, times = f"{100.0 * settings['confidence_level']:g} %", settings["repetitions"]
-    study = f"{times:,} repetitions of {settings['n_rows']:,} rows"
+    study = f"{counted(times, 'repetition')} of {settings['n_rows']:,} rows"
     drawn = "everything drawn anew" if settings["everything_redrawn"] else "given one constraint set"
     gaps = [row for row in table if row["kind"] == "gap"]
     first, *others = sorted(gaps, key=lambda row: row["source"] != "total")  # the default comes first
@@ -107,7 +108,9 @@ def _sentence(table: list[dict[str, Any]], settings: dict[str, Any], warned: dic
         )
     undefined = max((row["undefined"] for row in table), default=0)
     if undefined:
-        text.append(f"Up to {undefined:,} repetitions are left out because something was undefined.")
+        text.append(
+            f"Up to {counted(undefined, 'repetition is', 'repetitions are')} left out because something was undefined."
+        )
     if settings.get("refused"):
         share = 100.0 * settings["refused"]
         text.append(f"{share:.0f} % of the audits were refused, for example: {settings['refused_because']}")

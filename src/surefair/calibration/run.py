@@ -35,7 +35,7 @@ from surefair.inference.refits import METHODS as REFIT_METHODS
 from surefair.inference.sample import Input
 from surefair.inference.sources import SOURCES
 from surefair.inference.theory import learnt_optima, nearest, population_optima
-from surefair.names import one_of
+from surefair.names import counted, one_of
 from surefair.rows import FloatArray, IntArray, Rows, make_frame
 from surefair.training.model import Model, Problem
 
@@ -163,7 +163,10 @@ def calibrate(
             "n_replicates=200, for example."
         )
     if population.n < LEAST_ROWS:
-        raise ValueError(f"{population.n} rows are too few to stand for a population. Pass {LEAST_ROWS} or more.")
+        raise ValueError(
+            f"{counted(population.n, 'row is', 'rows are')} too few to stand for a population. Pass {LEAST_ROWS} or "
+            "more."
+        )
     n_rows = population.n if n_rows is None else int(n_rows)
     check_room(n_rows + n_evaluation, population.X.shape[1])
     measured = get_metric(metric or clf.criterion or "demographic_parity")

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from surefair.names import counted
+
 NAMES = (
     "label", "sensitive", "positive", "features", "drop", "weights", "allow_leakage", "names", "delimiter", "encoding",
     "max_bad_rows",
@@ -76,8 +78,7 @@ def _options(required: bool) -> list[Callable[..., Any]]:
 def unused_rows(bad: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Say how many rows could not be used, with a sentence for each reason."""
     for one in bad:
-        rows = "row" if one["count"] == 1 else "rows"
-        yield f"Not used: {one['count']:,} {rows} ({one['reason']}); the first: {one['first']}."
+        yield f"Not used: {counted(one['count'], 'row')} ({one['reason']}); the first: {one['first']}."
 
 
 def split_names(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from surefair.cli._columns import unused_rows
 from surefair.cli._terminal import plain_text, visible
+from surefair.names import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,7 +60,7 @@ def _show_trained(found: Audit, console: Console) -> None:
     table.add_row("accuracy", *(_limits(model["accuracy"]) for model in models))
     console.print(table)
     rows = ", ".join(f"{found.rows[name]:,} {name}" for name in ("training", "evaluation"))
-    shards = f" in {found.data['shards']:,} shards" if "shards" in found.data else ""
+    shards = f" in {counted(found.data['shards'], 'shard')}" if "shards" in found.data else ""
     folds = f" (the same rows, in {found.rows['folds']} folds)" if found.rows["folds"] else ""
     console.print(f"Rows: {found.rows['read']:,} read{shards}; {rows}{folds}.", highlight=False)
     several = len(found.settings["sensitive"]) > 1
@@ -88,9 +89,8 @@ def _show_decisions(found: Audit, console: Console) -> None:
     level = f"{100.0 * found.settings['confidence_level']:g} %"
     for model in found.models:
         verdicts = {one["metric"]: one for one in model["verdicts"]}
-        table = Table(
-            title=f"{plain_text(model['name'])}: unfairness, {level} intervals, {model['rows']['decided']:,} rows"
-        )
+        decided = counted(model["rows"]["decided"], "row")
+        table = Table(title=f"{plain_text(model['name'])}: unfairness, {level} intervals, {decided}")
         table.add_column("metric", overflow="fold")
         table.add_column("unfairness", justify="right", no_wrap=True)
         if verdicts:
@@ -115,12 +115,12 @@ def _show_decisions(found: Audit, console: Console) -> None:
 
 def _row_words(found: Audit) -> Iterator[str]:
     """Say how many rows were read, and which groups are not compared."""
-    shards = f" in {found.data['shards']:,} shards" if "shards" in found.data else ""
+    shards = f" in {counted(found.data['shards'], 'shard')}" if "shards" in found.data else ""
     yield f"Rows: {found.rows['read']:,} read{shards}; {found.rows['evaluation']:,} counted."
     several = len({one["column"] for one in found.groups}) > 1
     for note in dict.fromkeys(one["note"] for one in found.groups if not one["compared"]):
         groups = ", ".join(
-            f"{one['column'] + ' ' if several else ''}{one['group']} ({one['evaluation']:,} rows)"
+            f"{one['column'] + ' ' if several else ''}{one['group']} ({counted(one['evaluation'], 'row')})"
             for one in found.groups
             if one["note"] == note
         )

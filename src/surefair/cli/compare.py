@@ -11,6 +11,7 @@ import click
 from surefair.cli._columns import file_options, split_names, unused_rows
 from surefair.cli._terminal import plain_text, visible
 from surefair.cli._work import one_line_errors, prepare_folder
+from surefair.names import counted
 
 if TYPE_CHECKING:
     from surefair.inference.comparison import Comparison
@@ -120,7 +121,7 @@ def _compare(
     assert accuracy is not None
     (a, b), (estimate, low, high) = rows.names, accuracy
     words = f"The accuracy of {b} minus that of {a} is {estimate:.3f} ({low:.3f} to {high:.3f})"
-    sentence = f"{found.sentence} {words}, from the {len(rows.label):,} rows with a label."
+    sentence = f"{found.sentence} {words}, from the {counted(len(rows.label), 'row')} with a label."
     return replace(found, accuracy=accuracy, sentence=sentence)
 
 
@@ -148,14 +149,15 @@ def _show(found: Comparison, out: Path, quiet: bool) -> None:
         second = f" and {rows['read_b']:,}" if "read_b" in rows else ""
         say(f"Rows: {rows['read']:,}{second} read, {rows['compared']:,} compared.")
         if rows["labelled"] not in (None, rows["compared"]):
-            say(f"{rows['labelled']:,} of them have a label; only these count towards accuracy.")
+            some = counted(rows["labelled"], "of them has", "of them have")
+            say(f"{some} a label; only these count towards accuracy.")
         for words in unused_rows(rows["bad"]):
             say(words)
         for one in found.diagnostics:
             say(f"Note: {one.message} {one.command_line_advice or one.advice}")
         needed = found.rows_needed()
         if 0 < needed < float("inf"):
-            say(f"About {needed:,} more rows would settle it if the estimates did not change.")
+            say(f"About {counted(needed, 'more row')} would settle it if the estimates did not change.")
         for name in FILES:
             console.print(visible(f"Written: {out / name}"), highlight=False, soft_wrap=True, markup=False)
     console.print(visible(found.verdict), style="bold", highlight=False, markup=False)

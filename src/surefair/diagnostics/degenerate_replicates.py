@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from surefair.diagnostics._diagnostic import Diagnostic, FloatArray
+from surefair.names import counted
 
 DISTINCT = 5  # distinct values of a gap
 
@@ -40,8 +41,8 @@ def check_gap(gaps: FloatArray) -> list[Diagnostic]:
     if distinct >= needed:
         return []
     message = (
-        f"The gap takes only {distinct} different value(s) over {len(gaps)} replicates, so its quantiles say nothing. "
-        "An interval with source='total' does not have this problem."
+        f"The gap takes only {counted(distinct, 'different value')} over {len(gaps)} replicates, so its quantiles say "
+        "nothing. An interval with source='total' does not have this problem."
     )
     return [DegenerateReplicates(message, distinct, needed)]
 

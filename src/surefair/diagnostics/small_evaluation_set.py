@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from surefair.diagnostics._diagnostic import Diagnostic, FloatArray, first_few
+from surefair.names import counted
 
 SMALL_GROUP = 30  # rows
 SMALL_SIDE = 3  # rows on a side of a rate
@@ -85,4 +86,4 @@ def check_rows(rows: FloatArray, names: Sequence[str], metric: str) -> list[Diag
 def _rows(n: int, rarer: int | None, rate: str) -> str:
     if n == 0:
         return f"no rows in {rate}"
-    return f"{n} row{'s' if n > 1 else ''} in {rate}" + ("" if rarer is None else f" ({rarer} with the rarer outcome)")
+    return f"{counted(n, 'row')} in {rate}" + ("" if rarer is None else f" ({rarer} with the rarer outcome)")

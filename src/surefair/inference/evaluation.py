@@ -15,6 +15,7 @@ from surefair.inference.interval import Context, Interval, Question, interval_of
 from surefair.inference.limits import Pairs
 from surefair.inference.sources import SOURCES, Tally
 from surefair.inference.stretches import Stretches
+from surefair.names import counted
 from surefair.rows import Groups, Rows
 from surefair.training.checks import new_groups
 from surefair.training.model import Model
@@ -24,11 +25,13 @@ def check_tally(model: Model, tally: Tally) -> None:
     """Refuse a tally that was counted for another model, or that has nothing to compare."""
     if tally.n_rows != model.n_rows:
         raise ValueError(
-            f"The tally belongs to a fit of {tally.n_rows:,} rows, and this fit has {model.n_rows:,}. Count the "
-            "evaluation rows again."
+            f"The tally belongs to a fit of {counted(tally.n_rows, 'row')}, and this fit has {model.n_rows:,}. Count "
+            "the evaluation rows again."
         )
     if tally.fingerprint != model.trained.fingerprint:
-        raise ValueError(f"The tally belongs to another fit of {tally.n_rows:,} rows. Count the evaluation rows again.")
+        raise ValueError(
+            f"The tally belongs to another fit of {counted(tally.n_rows, 'row')}. Count the evaluation rows again."
+        )
     tally.groups.check_comparable()
     if not tally.of_fit.rows.any():
         raise ValueError("There are no evaluation rows. Count at least one row of each group.")

@@ -26,6 +26,7 @@ from surefair.inference.counts import Counts, effective_sides, rates_of, sides
 from surefair.inference.interval import Estimates
 from surefair.inference.limits import FAR, Gaps, Pairs, few_sides, is_far, mover, single_limits, vanishes
 from surefair.inference.moves import GapMoves, gap_moves, normal_tables
+from surefair.names import counted
 from surefair.rows import FloatArray, Groups
 
 LEAST_ROWS = 10
@@ -181,11 +182,12 @@ class Strata(NamedTuple):
         """Say how many strata there are, and how many have rows of one group only."""
         n = self.counts.rows.sum(axis=(2, 3))[:, : groups.sizes[0]]
         single = (n > 0.0).sum(axis=1) < 2
-        words = f"Gaps are within {len(n):,} strata, combined with Mantel-Haenszel weights"
+        words = f"Gaps are within {counted(len(n), 'stratum', 'strata')}, combined with Mantel-Haenszel weights"
         if not single.any():
             return words
-        one = "has" if single.sum() == 1 else "have"
-        return f"{words}; {single.sum():,} of them ({int(n[single].sum()):,} rows) {one} only one group and add nothing"
+        verbs = ("has", "adds") if single.sum() == 1 else ("have", "add")
+        rows = counted(int(n[single].sum()), "row")
+        return f"{words}; {single.sum():,} of them ({rows}) {verbs[0]} only one group and {verbs[1]} nothing"
 
 
 def strata_estimates(

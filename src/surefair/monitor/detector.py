@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from surefair.inference.limits import Pairs
 from surefair.inference.metric import Metric
+from surefair.names import counted
 from surefair.rows import FloatArray, Groups, IntArray
 from surefair.storage.archive import Arrays
 from surefair.storage.checks import array_of, value_of
@@ -78,7 +79,7 @@ class Alarm(NamedTuple):
     def __str__(self) -> str:
         of = "" if self.column is None else f" of {self.column!r}"
         return (
-            f"Update {self.update:,} ({self.n:,} rows): the {self.rate} of group {self.first!r}{of} is above "
+            f"Update {self.update:,} ({counted(self.n, 'row')}): the {self.rate} of group {self.first!r}{of} is above "
             f"that of group {self.second!r} by more than the margin allows."
         )
 

@@ -16,6 +16,7 @@ from surefair.inference.metric import Metric, ScoreMeasure, any_metric
 from surefair.inference.stretches import Stretches, check_anytime
 from surefair.monitor.detector import Alarm, Detector
 from surefair.monitor.waiting import Waiting
+from surefair.names import counted
 from surefair.pages.summary import summary
 from surefair.rows import (
     CodedColumn,
@@ -381,9 +382,9 @@ class FairnessMonitor:
         """What the monitor has found, in words."""
         found = f"Verdict at the margin {self.margin:g}: {self.verdict}."
         alarms = self.counts["alarms"]
-        raised = f" {alarms:,} alarm{'s' * (alarms != 1)} in {self.n_updates:,} updates."
+        raised = f" {counted(alarms, 'alarm')} in {counted(self.n_updates, 'update')}."
         if not self.is_comparable:
-            return f"{self.n:,} rows, and no two groups to compare yet. {found}{raised}"
+            return f"{counted(self.n, 'row')}, and no two groups to compare yet. {found}{raised}"
         return f"{self.interval().sentence} {found}{raised}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -401,7 +402,7 @@ class FairnessMonitor:
         return make_frame({name: [getattr(one, name) for one in self.alarms] for name in names}, like=self._library)
 
     def __repr__(self) -> str:
-        return f"<FairnessMonitor, {self.metric}, margin {self.margin:g}: {self.n:,} rows, {self.verdict}>"
+        return f"<FairnessMonitor, {self.metric}, margin {self.margin:g}: {counted(self.n, 'row')}, {self.verdict}>"
 
     def _repr_html_(self) -> str:
         table = {name: f"{count:,}" for name, count in self.counts.items()}

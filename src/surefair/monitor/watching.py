@@ -34,6 +34,7 @@ from surefair.monitor.following import (
 from surefair.monitor.journal import Journal
 from surefair.monitor.monitor import FairnessMonitor
 from surefair.monitor.status import write_status
+from surefair.names import counted
 from surefair.rows import IntArray
 from surefair.storage.atomic import try_to_write
 from surefair.storage.lock import locked
@@ -323,7 +324,7 @@ class Watcher:
         if sum(bad.values()) > self.settings.max_bad_rows:
             listed_reasons = "; ".join(f"{reason}: {count:,}" for reason, count in bad.items())
             raise TooManyBadRows(
-                f"{sum(bad.values()):,} rows cannot be used, and the limit is {self.settings.max_bad_rows:,}. "
+                f"{counted(sum(bad.values()), 'row')} cannot be used, and the limit is {self.settings.max_bad_rows:,}. "
                 f"{listed_reasons}. Fix the data or raise max_bad_rows (--max-bad-rows)."
             )
 

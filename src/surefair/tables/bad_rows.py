@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from surefair.names import counted
+
 
 class TooManyBadRows(ValueError):
     """The data have more unusable rows than the limit allows."""
@@ -45,7 +47,7 @@ class BadRows:
             self._found[reason] = (before + count, first)
         if self.total > self.limit:
             raise TooManyBadRows(
-                f"{self.total} {'row' if self.total == 1 else 'rows'} cannot be used, and the limit is {self.limit}. "
+                f"{counted(self.total, 'row')} cannot be used, and the limit is {self.limit}. "
                 f"{self}. Fix the data or raise max_bad_rows (--max-bad-rows)."
             )
 

@@ -34,6 +34,7 @@ import pyarrow as pa
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from surefair.names import counted
 from surefair.rows import FloatArray
 from surefair.tables.left_out import Constant, Dates, Identifier, LeftOut, NotFinite, are_dates
 from surefair.tables.values import (
@@ -113,11 +114,11 @@ class Number:
 
     def _note(self, finite: FloatArray, plain: FloatArray) -> str:
         """What was done about unusual values, in words."""
-        shown = [f"{code:g} ({np.count_nonzero(finite == code):,} rows)" for code in self.codes]
+        shown = [f"{code:g} ({counted(int(np.count_nonzero(finite == code)), 'row')})" for code in self.codes]
         notes = [f"{', '.join(shown)}: far from all other values, so treated as missing"] if shown else []
         low, high = self.bounds
-        if n := np.count_nonzero((plain < low) | (plain > high)):
-            notes.append(f"{n:,} value{'s' if n > 1 else ''} beyond {low:.4g} or {high:.4g} clipped")
+        if n := int(np.count_nonzero((plain < low) | (plain > high))):
+            notes.append(f"{counted(n, 'value')} beyond {low:.4g} or {high:.4g} clipped")
         return "; ".join(notes)
 
     def write(self, column: pa.Array, into: FloatArray, encoded: Encoded) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from surefair.diagnostics import Diagnostic, late_column
-from surefair.names import one_of
+from surefair.names import counted, one_of
 from surefair.rows import CodedColumn, Groups, IntArray, Levels, Names, Rows
 from surefair.tables import telltales
 from surefair.tables.bad_rows import BadRows
@@ -169,12 +169,13 @@ class Intake(Counting):
         count = Counter(words[code].tolist())
         found = sorted((word for word in count if word != MISSING), key=in_order)
         if len(found) != 2:
-            shown = ", ".join(f"{word!r} ({count[word]:,} rows)" for word in found[:10])
+            shown = ", ".join(f"{word!r} ({counted(count[word], 'row')})" for word in found[:10])
+            some = counted(table.num_rows, "row shows", "rows show")
             hint = "Keep or merge two of them." if len(found) > 2 else "If the data are sorted by it, shuffle them."
             if len(found) < 2 and count[MISSING]:
-                hint += f" {count[MISSING]:,} rows have no label. {HINT}"
+                hint += f" {counted(count[MISSING], 'row has', 'rows have')} no label. {HINT}"
             raise ValueError(
-                f"The label {columns.label!r} must have two values; the first {table.num_rows:,} rows show "
+                f"The label {columns.label!r} must have two values; the first {some} "
                 f"{len(found)}: {shown or 'none'}{' and more' if len(found) > 10 else ''}. {hint}"
             )
         if columns.positive is not None:

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from surefair.names import one_of
+from surefair.names import counted, one_of
 from surefair.rows import FloatArray
 from surefair.tables.bad_rows import BadRows
 from surefair.tables.intake import CHUNK
@@ -323,7 +323,7 @@ class _Keyed(NamedTuple):
             n, second = int(again.sum()), int(again.argmax())
             first = int(np.argmax(found.keys == found.keys[second]))
             raise ValueError(
-                f"Keys repeat in {source.name}: {n:,} {'row has' if n == 1 else 'rows have'} a {key!r} that an earlier "
+                f"Keys repeat in {source.name}: {counted(n, 'row has', 'rows have')} a {key!r} that an earlier "
                 f"row has. The first is {found.keys[second]!r}, in {found.place(first)} and {found.place(second)}. "
                 "Which rows belong together is then unclear: remove copies, or name another key."
             )
@@ -348,7 +348,7 @@ def _check_same(name: str, columns: list[pa.Array], keys: pd.Index, files: tuple
     if (differ := words[0] != words[1]).any():
         row = int(np.argmax(differ))
         raise ValueError(
-            f"The files disagree on {name!r} for {int(differ.sum()):,} keys. The first is {keys[row]!r}: "
+            f"The files disagree on {name!r} for {counted(int(differ.sum()), 'key')}. The first is {keys[row]!r}: "
             f"{words[0][row]!r} in {files[0]} and {words[1][row]!r} in {files[1]}. Correct one of them, or remove the "
             "column from one."
         )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from surefair.criteria import Criterion, Form, Members, Slabs
+from surefair.names import counted
 from surefair.rows import Rows
 
 
@@ -22,14 +23,14 @@ def constrain(criterion: Criterion | None, rows: Rows, moved: Any) -> Form:
             inside = (code == number) & (rows.weight > 0.0)
             if not inside.any():
                 raise ValueError(
-                    f"The constraint set of {rows.n} rows has no row of group {name!r}{of}. Shuffle the rows, raise "
-                    "n_warmup, pass a constraint_set with rows of every group, merge small groups, or drop a "
-                    "category that no row has."
+                    f"The constraint set of {counted(rows.n, 'row')} has no row of group {name!r}{of}. Shuffle the "
+                    "rows, raise n_warmup, pass a constraint_set with rows of every group, merge small groups, or drop "
+                    "a category that no row has."
                 )
             if not all((rate.looks_at(rows.y) & inside).any() for rate in criterion.rates):
                 raise ValueError(
-                    f"The constraint set of {rows.n} rows has no row of group {name!r}{of} with a label that the "
-                    f"criterion {criterion.name!r} looks at. Raise n_warmup, pass a larger constraint_set, or "
+                    f"The constraint set of {counted(rows.n, 'row')} has no row of group {name!r}{of} with a label "
+                    f"that the criterion {criterion.name!r} looks at. Raise n_warmup, pass a larger constraint_set, or "
                     "merge small groups."
                 )
     return criterion.constrain(moved, rows.y, Members(rows.group, groups.sizes, rows.weight))

@@ -18,6 +18,7 @@ from surefair.learners import LEARNERS, Learner, learner_for
 from surefair.learners.primal_dual import PrimalDualState
 from surefair.learners.schedules import PolynomialDecay, automatic
 from surefair.learners.stochastic_newton import Learnt, NewtonState
+from surefair.names import counted
 from surefair.rows import FloatArray, Groups, Names, Rows, is_sparse, pack_array, unpack_array
 from surefair.storage.archive import Arrays, add_prefix, select_prefix
 from surefair.storage.checks import Shape, array_of, value_of
@@ -443,9 +444,9 @@ def _check_groups_shown(rows: Rows, groups: Groups) -> None:
             of = "" if column is None else f" of {column!r}"
             which = ", ".join(repr(name) for name in levels.values[shown].tolist()) or "none"
             raise ValueError(
-                f"The first {rows.n} rows, which training begins with, show {len(shown)} group{of} with any weight "
-                f"({which}), and a constraint compares two or more. Rows must come in random order: shuffle them, or "
-                "correct sample_weight if it leaves groups out."
+                f"The first {rows.n} rows, which training begins with, show {counted(len(shown), 'group')}{of} with "
+                f"any weight ({which}), and a constraint compares two or more. Rows must come in random order: shuffle "
+                "them, or correct sample_weight if it leaves groups out."
             )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from surefair.criteria import FEW
 from surefair.diagnostics import Diagnostic
 from surefair.diagnostics.time_dependence import Runs
+from surefair.names import counted
 from surefair.rows import Census, Distinct, FloatArray, Groups, Levels, Names, Rows
 from surefair.rows.distinct import MOST_KEYS
 from surefair.rows.sketch import Sketch, hash_rows
@@ -282,8 +283,8 @@ class Model:
         """Take the next rows of a stream; until there are enough of them to begin with, they wait."""
         if self.fit is not None and self.fit.exact and self.problem.solver == "exact" and rows.n:
             raise ValueError(
-                f"This fit is the exact solution on its {self.n_rows:,} rows, and rows cannot be added to it. Fit all "
-                "rows together, or use solver='one_pass' from the start."
+                f"This fit is the exact solution on its {counted(self.n_rows, 'row')}, and rows cannot be added to it. "
+                "Fit all rows together, or use solver='one_pass' from the start."
             )
         model = self._count(rows)
         rows = rows if model.groups is None else rows.among(model.groups)

@@ -21,6 +21,7 @@ from surefair.inference.metric import Metric, ScoreMeasure, any_metric
 from surefair.inference.moves import normal_tables
 from surefair.inference.sample import About, check_clusters, weight_notes
 from surefair.inference.scores import Scored
+from surefair.names import counted
 from surefair.rows import Distinct, FloatArray, Groups, IntArray
 from surefair.score_metrics import Histogram
 from surefair.tables.positive import Positive, check_positive, two_values
@@ -221,7 +222,8 @@ class Pick(NamedTuple):
         if self.settings.label is not None and clusters is None:
             drawn = of_labelled.tables + normal_tables(rest, self.settings.n_replicates, self.settings.random_state + 1)
         every = Evidence(about, labelled + rest, every_cluster, *size, drawn)
-        note = f"{n_unlabelled:,} rows have no label and count towards selection rates only"
+        unlabelled = counted(n_unlabelled, "row has no label and counts", "rows have no label and count")
+        note = f"{unlabelled} towards selection rates only"
         return replace(of_labelled, about=about._replace(notes=(*notes, note))), every
 
     def _clustered(

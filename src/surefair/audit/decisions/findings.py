@@ -21,6 +21,7 @@ from surefair.inference.clusters import moves
 from surefair.inference.counts import Counts
 from surefair.inference.scoring import binomial_limits
 from surefair.inference.strata import Strata
+from surefair.names import counted
 
 CHECKED = ("FewClusters", "OneDecision", "SmallEvaluationSet", "TooFewReplicates")
 """Diagnostics that an audit of decisions looks for."""
@@ -82,7 +83,8 @@ def notes_on(subject: SubjectEvidence, left_out: Sequence[str]) -> list[str]:
     if subject.n_labelled is not None and subject.n_labelled < subject.n:
         rest = subject.n - subject.n_labelled
         found.append(
-            f"{rest:,} rows have no label: they count towards selection rates and mean scores, not error rates"
+            counted(rest, "row has no label: it counts", "rows have no label: they count")
+            + " towards selection rates and mean scores, not error rates"
         )
     return [f"{note}." for note in found]
 

@@ -23,6 +23,7 @@ from surefair.audit.findings import assumptions, overall
 from surefair.audit.result import Audit
 from surefair.audit.shards import Shard
 from surefair.audit.stream import Run, Stream
+from surefair.names import counted
 from surefair.storage.archive import Arrays, add_prefix, dump_archive, read_archive, select_prefix
 from surefair.storage.checks import value_of
 from surefair.tables.intake import with_last
@@ -127,7 +128,7 @@ class RunningDecisions(Stream):
         """Turn counts into intervals, and sum up."""
         settings, tally = self.settings, self.tally
         if tally is None or not tally.census[0].any():
-            why = "; ".join(f"{one['count']:,} rows: {one['reason']}" for one in self.bad.to_dict())
+            why = "; ".join(f"{counted(one['count'], 'row')}: {one['reason']}" for one in self.bad.to_dict())
             raise ValueError(
                 f"There is no row to count in the data{f' ({why})' if why else ''}. Check the columns, and that the "
                 "file was written to its end."

@@ -236,6 +236,28 @@ def test_rates_and_groups_are_weighted_independently():
     assert np.abs(correlations).max() <= 4.5 / np.sqrt(4000)
 
 
+COMPLEMENTS = {
+    "accuracy": "error_rate", "true_positive_rate": "false_negative_rate",
+    "true_negative_rate": "false_positive_rate", "precision": "false_discovery_rate",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("metric", COMPLEMENTS)
+def test_limits_of_complements_mirror_each_other(clf, source, metric):
+    weight = np.random.default_rng(5).integers(1, 4, len(TEST.y))
+    one, other = (
+        clf.fairness_interval(
+            TEST.X, TEST.y, sensitive_features=WORDS, metric=name, source=source, sample_weight=weight
+        )
+        for name in (metric, COMPLEMENTS[metric])
+    )
+    close = {"rel": 0, "abs": 1e-12}
+    assert (one.low, one.high) == pytest.approx((other.low, other.high), **close)
+    assert one.by_pair["low"].tolist() == pytest.approx((-other.by_pair["high"]).tolist(), **close)
+    assert one.by_group["low"].tolist() == pytest.approx((1.0 - other.by_group["high"]).tolist(), **close)
+
+
 def test_weighted_rates_spread_as_weighted_means_do():
     # the variance of a weighted rate is Σ cᵢ² (xᵢ - r)² / C², even if weights depend on decisions
     rng = np.random.default_rng(3)

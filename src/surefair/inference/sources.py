@@ -363,8 +363,10 @@ def reweigh(rates: tuple[Rate, ...], counts: Counts, seed: int, trained: FloatAr
     """Rates of each replicate with its evaluation rows reweighted.
 
     Every rate of every group has its own random numbers. This is exact where rates look at different rows, as those of
-    equalized odds do. Groups of different sensitive columns share rows, which is ignored: treating their gaps as
-    independent makes the limits that hold for all of them slightly wider than necessary.
+    equalized odds do. A share of right decisions has the numbers of the share of wrong ones, so that limits of accuracy
+    mirror those of the error rate, and limits of the true positive rate those of the false negative rate. Groups of
+    different sensitive columns share rows, which is ignored: treating their gaps as independent makes the limits that
+    hold for all of them slightly wider than necessary.
 
     Parameters
     ----------
@@ -383,6 +385,8 @@ def reweigh(rates: tuple[Rate, ...], counts: Counts, seed: int, trained: FloatAr
     G = counts.rows.shape[1]
     u = uniforms(seed, row_numbers(0, 2 * G * len(rates)), B + 1, EVALUATION)[:, 1:].reshape(len(rates), G, 2, B)
     u = u[:, _positions(counts.of(0))].transpose(2, 3, 0, 1)  # (counted or not, B, rates, groups)
+    right = np.array([all(truth == decision for truth, decision in rate.numerator) for rate in rates])
+    u = np.where(right[:, None], u[::-1], u)
     C, Q = sides(rates, counts.of(slice(1, None)))
     some = (C > 0.0) & (Q > 0.0)
     unit = np.divide(Q, C, out=np.zeros_like(C), where=some)

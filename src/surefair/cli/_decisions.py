@@ -19,7 +19,7 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--threshold", type=float, help="Lowest score of a positive decision."),
         click.option(
             "--threshold-quantile", type=float,
-            help="The same as a quantile of all scores: 0.8 for the highest 20 %.",
+            help="Lowest score of a positive decision, as a quantile of all scores: 0.8 for the highest 20 %.",
         ),
         click.option("--strata", help="Column of strata within which groups are compared (decisions only)."),
         click.option(

@@ -38,7 +38,7 @@ A_IS_LESS, UNDECIDED = 3, 4  # exit codes
     help="Positive decision or label. Pass it twice if labels and decisions use different words.  "
     "[default: the second in sorted order]",
 )  # fmt: skip
-@click.option("--threshold", type=float, help="Decisions are scores, and this much or more is a positive decision.")
+@click.option("--threshold", type=float, help="Lowest score of a positive decision, if decisions are scores.")
 @click.option(
     "--metric", default="demographic_parity", show_default=True,
     help="What is compared between groups: a criterion, or one with _ratio.",

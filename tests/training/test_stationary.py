@@ -263,6 +263,25 @@ def test_small_steps_do_not_lead_past_a_better_optimum(data_folder):
     assert np.mean(problem.X @ found.theta > 0.0) > 0.05
 
 
+@pytest.mark.parametrize("seed", [151, 188])
+def test_a_model_that_decides_the_same_for_nearly_everyone_gives_way_to_a_better_one(seed):
+    rng = np.random.default_rng(seed)
+    D = rng.integers(2, 5)
+    slope = 0.6 * rng.uniform(-1.2, 1.2, D)
+    shift = rng.uniform(0.0, 1.5, D) * (rng.random(D) < 0.6)
+    level = rng.uniform(0.3, 1.2)
+    group = (rng.random(3_000) < 0.35).astype(int)
+    X = rng.normal(size=(3_000, D)) + shift * group[:, None]
+    score = X @ slope
+    y = np.where(level + score - score.mean() + rng.logistic(size=3_000) > 0.0, 1.0, -1.0)
+    problem = conditions(data=Data(np.column_stack([X, np.ones(3_000)]), y, group[:, None], np.ones(3_000)))
+    first, *others = problem.optima()
+    positive = [np.mean(problem.X @ end.theta > 0.0) for end in (first, *others)]
+    assert max(positive[1:]) > 0.999
+    assert positive[0] < 0.95
+    assert BETTER * min(end.value for end in others) < first.value < min(end.value for end in others)
+
+
 @pytest.mark.parametrize("sizes", [(3,), (2, 3)])
 def test_all_pairs_of_groups_are_within_the_tolerance(sizes):
     data = unequal_rows(4_000, sizes, seed=1)

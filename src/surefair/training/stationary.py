@@ -7,7 +7,8 @@ Coordinates are such that the spread of the scores is ‖θ‖. Loss and constra
 sequential quadratic programming. The constraint is not convex and there may be several optima; a model that decides the
 same for nearly everyone is often one of them. The solver tightens the tolerance step by step, from the free optimum and
 from the same with a shifted intercept. Once it also goes straight to the tolerance, because small steps may lead past a
-better optimum. It keeps the end that the free optimum leads to, unless another one is better by more than 0.5 %.
+better optimum. It keeps the end that the free optimum leads to, unless another one is better by more than 0.5 %. A model
+that decides the same for nearly everyone gives way to any better one.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ STILL = 1e-3  # share by which θ or the multipliers move, at most, while the He
 PATIENCE = 12  # steps without a smaller residual after which the solver gives up a replicate
 RELEASES = 3  # how often a pair may be released in one stage: it circles if the constraint itself makes it unclear
 BETTER = 0.995  # share of the objective below which another optimum is clearly better
+USELESS = 0.01  # share of the rarer decision below which any better optimum is clearly better
 CHEAP = 0.98  # share of the objective above which the free optimum leaves too little to gain from other starts
 SAME = 1e-2  # distance, relative to the coefficients, of paths that lead to the same optimum
 SHARES = (0.1, 0.9)  # of positive decisions from which the solver begins besides those of the free optimum
@@ -100,6 +102,12 @@ class Path(NamedTuple):
 
     end: Stationary
     points: dict[Level, FloatArray]  # θ at each level
+    useless: bool  # whether the end decides the same for nearly everyone
+
+    @property
+    def bound(self) -> float:
+        """Objective below which another optimum is clearly better."""
+        return self.end.value * (1.0 - NEARLY if self.useless else BETTER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,7 +346,8 @@ class Conditions:
             return [free]
         first = self._tighten(free.theta, _levels(gap, tolerance, penalty))
         assert first is not None
-        if self.ones is None or (not whole and first.end.reached and free.value >= CHEAP * first.end.value):
+        cheap = first.end.reached and not first.useless and free.value >= CHEAP * first.end.value
+        if self.ones is None or (cheap and not whole):
             return [first.end]  # no optimum has a lower value than the free one
         score = self.X @ free.theta
         last = [*first.points][-1]  # a weak penalty would lead back to the free optimum
@@ -350,9 +359,7 @@ class Conditions:
             path = self._tighten(start, [*levels, last], None if whole else first)
             others += [] if path is None else [path.end]
         others.sort(key=lambda end: (not end.reached, end.value))
-        better = [
-            end for end in others if end.reached and (not first.end.reached or end.value < BETTER * first.end.value)
-        ]
+        better = [end for end in others if end.reached and (not first.end.reached or end.value < first.bound)]
         return [*better, first.end, *(end for end in others if not any(end is one for one in better))]
 
     @one_blas_thread()
@@ -398,9 +405,10 @@ class Conditions:
                 end = Stationary(theta, push, value, level is levels[-1])
             if rival is not None and rival.end.reached and level is not levels[-1]:
                 apart = np.linalg.norm(theta - rival.points[level])
-                if value >= BETTER * rival.end.value or apart < SAME * np.linalg.norm(theta):
+                if value >= rival.bound or apart < SAME * np.linalg.norm(theta):
                     return None
-        return Path(end, points)
+        share = float(np.mean(self.weight * (self.X @ end.theta > 0.0)))
+        return Path(end, points, min(share, 1.0 - share) < USELESS)
 
     def _objective(self, theta: FloatArray, level: Level) -> float:
         """Mean loss, ridge and penalty."""

@@ -755,8 +755,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return model
 
     def _issued(self, interval: Interval) -> Interval:
-        """Return an interval and issue its diagnostics as warnings."""
-        issue(interval.diagnostics)
+        """Return an interval and issue its diagnostics; what ``fit`` has said is repeated if it rules out a verdict."""
+        said = self.model_.diagnostics
+        issue([one for one in interval.diagnostics if one.forbids_verdict or one not in said])
         return interval
 
     # -- Rows -------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def test_one_file_gives_the_numbers_of_python_and_two_files(run, table):
     assert (written["format"], written["version"]) == ("surefair.Comparison", 1)
     for name in ("estimate", "low", "high", "verdict", "agreement", "n", "by_pair", "accuracy", "rows_needed"):
         assert written[name] == expected.to_dict()[name], name
-    assert written["data"]["rows"] == {"read": 2000, "compared": 2000, "labelled": 2000, "bad": []}
+    assert written["data"]["rows"] == {"read": 2000, "compared": 2000, "labelled": 2000, "unknown": 0, "bad": []}
     assert len(written["data"]["files"][0]["sha256"]) == 64
     page = Path("comparison/comparison.html").read_text()
     assert expected.verdict in page
@@ -180,7 +180,7 @@ def test_rows_without_a_label_serve_metrics_that_need_none(run, table):
     result = run("holes.csv", *COLUMNS, "--label", "y")
     assert result.exit_code == 0, result.output
     found = read()
-    assert found["data"]["rows"] == {"read": 2000, "compared": 2000, "labelled": 1200, "bad": []}
+    assert found["data"]["rows"] == {"read": 2000, "compared": 2000, "labelled": 1200, "unknown": 0, "bad": []}
     assert "1,200 of them have a label; only these count towards accuracy." in words(result)
     assert "from the 1,200 rows with a label" in found["sentence"]
     assert "which alone count towards accuracy: 1,200" in Path("comparison/comparison.html").read_text()
@@ -189,6 +189,26 @@ def test_rows_without_a_label_serve_metrics_that_need_none(run, table):
     labelled = sf.compare(some["y"], some["old"], some["new"], sensitive_features=some["sex"], names=("old", "new"))
     assert (found["estimate"], found["low"], found["high"]) == (every.estimate, every.low, every.high)
     assert found["accuracy"]["estimate"] == pytest.approx(labelled.accuracy.estimate, abs=1e-12)
+
+
+def test_rows_of_an_unknown_group_are_left_out_unless_they_are_asked_for(run, table):
+    odd = table.assign(sex=np.where(table.index % 4 == 0, "Unknown ", table["sex"]))
+    odd.to_csv("odd.csv", index=False)
+    odd[table.index % 4 != 0].to_csv("known.csv", index=False)
+    result = run("odd.csv", *COLUMNS)
+    assert "Left out because a group is unknown: 500 rows." in words(result)
+    found = read()
+    assert found["data"]["rows"]["unknown"] == 500
+    assert "Rows left out because a group is unknown: 500." in Path("comparison/comparison.html").read_text()
+    run("known.csv", *COLUMNS)
+    assert [found[name] for name in ("estimate", "low", "high")] == [
+        read()[name] for name in ("estimate", "low", "high")
+    ]
+    run("odd.csv", *COLUMNS, "--unknown", "include")
+    assert len(read()["by_pair"]) == 3
+    assert read()["data"]["rows"]["unknown"] == 0
+    table.assign(sex="unknown").to_csv("none.csv", index=False)
+    assert "the group is unknown in all of the other 2,000 rows" in words(run("none.csv", *COLUMNS))
 
 
 def test_rows_without_a_group_in_one_column_are_said_to_be_left_out_of_all(run, table):

@@ -370,7 +370,7 @@ def test_small_evaluation_set():
     with pytest.warns(UninformativeModel), pytest.warns(SmallEvaluationSet, match="Pass more evaluation rows"):
         ask(clf, DI, 60)
     y, group = [0, 1] * 100, ["a"] * 180 + ["b"] * 20
-    with pytest.warns(SmallEvaluationSet, match=r"'b' has 20 rows \(10 with the rarer outcome\)\. Limits") as caught:
+    with pytest.warns(SmallEvaluationSet, match=r"'b' has 20 rows in selection_rate \(10 with") as caught:
         interval = sf.fairness_interval(y, y, sensitive_features=group)
     assert caught[0].filename == __file__
     assert [one.name for one in interval.diagnostics] == ["SmallEvaluationSet"]

@@ -45,6 +45,10 @@ A_IS_LESS, UNDECIDED = 3, 4  # exit codes
 )  # fmt: skip
 @click.option("--weights", help="Column of sample weights.")
 @click.option("--clusters", help="Column with the person, or other unit, that each row belongs to.")
+@click.option(
+    "--unknown", default="exclude", show_default=True, type=click.Choice(["exclude", "include"]),
+    help="What to do with rows whose group is called unknown: leave them out, or compare them as a group.",
+)  # fmt: skip
 @click.option("--intersections", is_flag=True, help="Also compare the groups that several columns form together.")
 @click.option("--level", "confidence_level", default=0.95, show_default=True, help="Confidence level.")
 @file_options
@@ -151,6 +155,9 @@ def _show(found: Comparison, out: Path, quiet: bool) -> None:
         if rows["labelled"] not in (None, rows["compared"]):
             some = counted(rows["labelled"], "of them has", "of them have")
             say(f"{some} a label; only these count towards accuracy.")
+        if rows["unknown"]:
+            some = counted(rows["unknown"], "row")
+            say(f"Left out because a group is unknown: {some}. Use --unknown include to compare them.")
         for words in unused_rows(rows["bad"]):
             say(words)
         for one in found.diagnostics:

@@ -95,7 +95,8 @@ def check_column(values: Any, what: str) -> tuple[Column, NDArray[np.intp] | Non
     if isinstance(values, np.ma.MaskedArray):
         missing = missing | np.ma.getmaskarray(values).reshape(len(values))
     if missing.any():
-        replace = "" if column.dtype.kind in "biufc" else ", or replace missing values by a value such as 'unknown'"
+        numbers = column.dtype.kind in "biufc"
+        replace = "" if numbers or what == "label" else ", or replace missing values by a value such as 'unknown'"
         raise ValueError(
             f"The {what} column contains NaN or missing values (the first in row {int(np.argmax(missing))}). Drop "
             f"those rows{replace}."

@@ -19,7 +19,7 @@ from surefair.tables.intake import CHUNK
 from surefair.tables.positive import Positive, check_positive, two_values
 from surefair.tables.reading import in_order
 from surefair.tables.source import DataSource, open_source
-from surefair.tables.values import MISSING, BoolArray, as_numbers, as_words, plain_column
+from surefair.tables.values import MISSING, BoolArray, as_numbers, as_words, plain_column, says_unknown
 
 
 class Paired(NamedTuple):
@@ -70,6 +70,8 @@ class PairColumns:
         The positive decision, and the positive label if that is another word; by default the second in sorted order.
     threshold : float or None
         A score of at least this much is a positive decision.
+    unknown : {"exclude", "include"}
+        Whether rows whose group is called unknown are left out, or compared as a group.
     delimiter, encoding : str
         Delimiter (None for a comma, or a tab in .tsv files) and encoding of a CSV file.
     max_bad_rows : int
@@ -85,6 +87,7 @@ class PairColumns:
     key: str | None = None
     positive: tuple[str, ...] = ()
     threshold: float | None = None
+    unknown: str = "exclude"
     delimiter: str | None = None
     encoding: str = "utf-8"
     max_bad_rows: int = 100
@@ -116,10 +119,18 @@ class PairColumns:
             found = [a, b]
         place = a.place if second is None else lambda number: f"row {number + 1:,} of those with a key in both files"
         good = self._good(decisions, columns, bad, place, needs_labels)
+        unknown = good & self._unknown(columns)
+        good &= ~unknown
+        if not good.any():
+            others = counted(int(unknown.sum()), "row")
+            raise ValueError(
+                f"No row can be compared: the group is unknown in all of the other {others}. "
+                "Compare unknown groups too (--unknown include), or name other columns."
+            )
         labelled = good if self.label is None else good & ~_missing(columns[self.label])
         files = [file._asdict() for one in found for file in one.files()]
-        counted = {"compared": int(good.sum()), "labelled": None if self.label is None else int(labelled.sum())}
-        data = {"files": files, "rows": n | counted | {"bad": bad.to_dict()}}
+        n |= {"compared": int(good.sum()), "labelled": None if self.label is None else int(labelled.sum())}
+        data = {"files": files, "rows": n | {"unknown": int(unknown.sum()), "bad": bad.to_dict()}}
         names = self._names([first, *([] if second is None else [second])])
         return self._rows(decisions, columns, (good, labelled), names, data)
 
@@ -190,6 +201,14 @@ class PairColumns:
         if not good.any():
             raise ValueError(f"No row can be compared. {bad}.")
         return good
+
+    def _unknown(self, columns: dict[str, pa.Array]) -> BoolArray:
+        """Which rows are left out because a group of theirs is called unknown."""
+        found = np.zeros(len(columns[self.sensitive[0]]), dtype=bool)
+        for name in self.sensitive if self.unknown == "exclude" else ():
+            code, words = as_words(columns[name])
+            found |= np.array([says_unknown(word) for word in words], dtype=bool)[code]
+        return found
 
     def _rows(
         self,

@@ -20,6 +20,11 @@ MISSING = "\0(missing)"
 """The word that stands for missing values. No word of the data begins with a NUL, so "(missing)" is like any other."""
 
 
+def says_unknown(word: str) -> bool:
+    """Whether the word for a group says that the group is not known."""
+    return word.strip().casefold() == "unknown"
+
+
 def plain_column(table: pa.Table, name: str) -> pa.Array:
     """Return a column of a table as one array; text of any type, also in a dictionary, becomes plain strings."""
     column = table.column(name).combine_chunks()

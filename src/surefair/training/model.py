@@ -385,7 +385,7 @@ class Model:
         """Model trained on the rows that are still waiting."""
         rows = self.first
         trained = Model.of(self.problem, rows.names, self.n_features).train(rows)
-        return replace(self, fit=trained.fit, waiting=None)
+        return replace(self, fit=trained.fit, waiting=None, found=trained.found)
 
     # -- Several models -----------------------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ Coordinates are such that the spread of the scores is ‖θ‖. Loss and constra
 sequential quadratic programming. The constraint is not convex and there may be several optima; a model that decides the
 same for nearly everyone is often one of them. The solver tightens the tolerance step by step, from the free optimum and
 from the same with a shifted intercept. Once it also goes straight to the tolerance, because small steps may lead past a
-better optimum. It keeps the end that the free optimum leads to, unless another one is better by more than 0.5 %. A model
-that decides the same for nearly everyone gives way to any better one.
+better optimum. It keeps the end that the free optimum leads to, unless another one is better by more than 0.5 %. A
+model that decides the same for nearly everyone gives way to any better one.
 """
 
 from __future__ import annotations

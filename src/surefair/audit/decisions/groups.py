@@ -14,6 +14,7 @@ from surefair.audit.decisions.tally import DecisionTally
 from surefair.names import one_of
 from surefair.rows import Groups, IntArray, Levels
 from surefair.rows.groups import MAX_GROUPS
+from surefair.tables.values import says_unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ def is_unknown(group: str) -> bool:
     >>> [is_unknown(group) for group in ("(missing)", "Unknown", "f × unknown", "f")]
     [True, True, True, False]
     """
-    return any(part == NO_GROUP or part.strip().casefold() == "unknown" for part in group.split(" × "))
+    return any(part == NO_GROUP or says_unknown(part) for part in group.split(" × "))
 
 
 def _why_not(group: str, share: float, settings: DecisionSettings) -> str:

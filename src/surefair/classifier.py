@@ -1212,7 +1212,19 @@ def _check_learnt(clf: FairClassifier) -> None:
 
 def _check_fixed(clf: FairClassifier, criterion: Criterion | None) -> None:
     """Refuse what a constraint that is fixed by a set of rows cannot do."""
-    penalised = criterion is not None and criterion.form is not Slabs
+    if criterion is None:
+        return
+    penalised = criterion.form is not Slabs
+    if not penalised and clf.penalty is not None:
+        raise ValueError(
+            f"With a fixed constraint, {criterion.name} takes a tolerance, not a penalty; received "
+            f"penalty={clf.penalty!r}. Use tolerance, or leave constraint_set out and step_size at 'auto'."
+        )
+    if penalised and clf.tolerance > 0.0:
+        raise ValueError(
+            f"With a fixed constraint, {criterion.name} takes a penalty, not a tolerance; received "
+            f"tolerance={clf.tolerance!r}. Use penalty, or leave constraint_set out and step_size at 'auto'."
+        )
     if penalised and clf.step_size == "auto" and clf.multiplier in SIGNED_LAWS:
         raise ValueError(
             f"multiplier={clf.multiplier!r} has negative weights, for which the implicit penalty step of "

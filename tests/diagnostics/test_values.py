@@ -103,9 +103,10 @@ CHECKS = {
         (lambda p: changing_gap.check([rates_of_halves(p, 0.5, 1e6)]), 0.7, 0.54),
     ],
     "CoarseScores": [
-        (lambda gap: coarse_scores.check(gap * ONE, 0.007 * ONE, 0.05), 0.088, 0.076),
-        (lambda error: coarse_scores.check(0.088 * ONE, error * ONE, 0.05), 0.007, 0.02),
-        (lambda tolerance: coarse_scores.check(-0.088 * ONE, 0.007 * ONE, tolerance), 0.05, 0.07),
+        (lambda gap: coarse_scores.check(gap * ONE, 0.05 * ONE, 0.007 * ONE, 0.05), 0.088, 0.076),
+        (lambda smooth: coarse_scores.check(0.088 * ONE, smooth * ONE, 0.007 * ONE, 0.05), 0.05, 0.062),
+        (lambda error: coarse_scores.check(0.088 * ONE, 0.05 * ONE, error * ONE, 0.05), 0.007, 0.02),
+        (lambda tolerance: coarse_scores.check(-0.088 * ONE, 0.0 * ONE, 0.007 * ONE, tolerance), 0.05, 0.07),
     ],
     "ConstantDecisions": [
         (lambda n: constant_decisions.check([1000.0 - n, n], [700.0, 300.0]), 5.0, 10.0),

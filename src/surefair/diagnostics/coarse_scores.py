@@ -6,44 +6,46 @@ import numpy as np
 
 from surefair.diagnostics._diagnostic import Diagnostic, FloatArray
 
-ROOM = 0.02  # gap beyond the tolerance that smoothing may leave
+ROOM = 0.02  # by which the gap of decisions may exceed the tolerance, and the gap that training bounds
 
 
 class CoarseScores(Diagnostic):
-    """Many rows share a score close to the boundary, so decisions differ more between groups than training asks for."""
+    """The decisions differ more between groups than their smooth version, which the tolerance bounds in training."""
 
     assumes = "The tolerance bounds the gap of decisions on the training rows."
-    advice = "Ask for a smaller tolerance (sf.frontier compares several), or add a feature with many values."
-    command_line_advice = "Ask for a smaller --tolerance (`surefair frontier` compares several)."
+    advice = "Add a feature with many values, or ask for a smaller tolerance (sf.frontier compares several)."
+    command_line_advice = "Add a column with many values, or ask for a smaller --tolerance (`surefair frontier`)."
 
 
 DIAGNOSTIC = CoarseScores
 
 
-def check(held: FloatArray, error: FloatArray, tolerance: float) -> list[Diagnostic]:
-    """Check the gaps of decisions on the warm-up rows under the constraint.
+def check(held: FloatArray, smooth: FloatArray, error: FloatArray, tolerance: float) -> list[Diagnostic]:
+    """Check the gaps on the warm-up rows under the constraint.
 
-    Training bounds a smooth version of the same gaps on the same rows, so the two differ by much less than the standard
-    error unless many rows share a score.
+    The gap of decisions and that of their smooth version come from the same rows, so they differ by much less than the
+    standard error unless many rows share a score.
 
     Parameters
     ----------
-    held, error : ndarray of shape (pairs,)
-        Gaps and their standard errors.
+    held, smooth, error : ndarray of shape (pairs,)
+        Gaps of decisions and of their smooth version, and standard errors.
     tolerance : float
 
     Examples
     --------
-    >>> [one.message for one in check(np.array([0.01, -0.088]), np.array([0.007, 0.007]), 0.05)]
-    ['On the first rows a gap of decisions is 0.088, and the tolerance is 0.05: many rows share a score close to the \
-boundary, and decisions about them change all at once.']
+    >>> gap, smooth, error = np.array([0.01, -0.088]), np.array([0.01, -0.05]), np.array([0.007, 0.007])
+    >>> [one.message for one in check(gap, smooth, error, 0.05)]
+    ['On the first rows a gap of decisions is 0.088, and the tolerance is 0.05. Training bounds a smooth version of \
+decisions, which differs from them where many rows share a score close to the boundary.']
     """
     size = np.abs(held)
-    if not (size > tolerance + ROOM + error).any():
+    beyond = size > np.maximum(np.abs(smooth), tolerance) + ROOM + error
+    if not beyond.any():
         return []
-    worst = float(np.max(np.where(size > tolerance + ROOM + error, size, 0.0)))
+    worst = float(size[beyond].max())
     message = (
-        f"On the first rows a gap of decisions is {worst:.3f}, and the tolerance is {tolerance:g}: many rows share a "
-        "score close to the boundary, and decisions about them change all at once."
+        f"On the first rows a gap of decisions is {worst:.3f}, and the tolerance is {tolerance:g}. Training bounds a "
+        "smooth version of decisions, which differs from them where many rows share a score close to the boundary."
     )
     return [CoarseScores(message, worst, tolerance)]

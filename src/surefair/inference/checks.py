@@ -122,11 +122,19 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
             beyond, spread = learner.unmet(fit.state)
             found += start_not_forgotten.check(beyond, spread, fit.shards, what="a gap between groups")
         return found or step_bias.check(theta[:, 1:].mean(axis=1) - theta[:, 0], sd, B)
-    plug_in = np.sqrt(np.maximum(np.diag(coefficients.plug_in_covariance(fit)), 0.0))
-    if not found and coefficients.is_traced(fit) and fit.n_rows - fit.first.n >= PATH:
+    if coefficients.is_traced(fit) and fit.n_rows - fit.first.n >= PATH:
         scaling = np.sqrt(np.maximum(np.diag(coefficients.scaling(fit)), 0.0) / fit.n_rows)
         found += time_dependence.check_path(scaling, sd, B)
-    return found or covariance_disagreement.check(sd, plug_in, B)
+    return found
+
+
+def _check_covariance(fit: Fit) -> list[Diagnostic]:
+    """Compare the plug-in sandwich with the replicates, where it takes the constraint's own noise into account."""
+    B = fit.problem.n_replicates
+    if not (fit.is_newton and fit.is_finite and B > 1):
+        return []
+    plug_in = np.sqrt(np.maximum(np.diag(coefficients.plug_in_covariance(fit)), 0.0))
+    return covariance_disagreement.check(fit.theta[:, 1:].std(axis=1, ddof=1), plug_in, B)
 
 
 def _check_boundary(fit: Fit) -> list[Diagnostic]:
@@ -170,6 +178,8 @@ def coefficient_diagnostics(model: Model, confidence_level: float, method: str) 
         found += too_few_replicates.check(fit.problem.n_replicates, confidence_level, method)
     else:
         found += _check_boundary(fit)
+    if method == "plug_in":
+        found += _check_covariance(fit)
     if method == "random_scaling":
         found += _check_random_scaling(fit)
     return found

@@ -77,7 +77,7 @@ def check_first_rows(fit: Fit, begun: Begun) -> list[Diagnostic]:
         penalised = fit.problem.penalty is not None
         found += ineffective_constraint.check(begun.free, begun.held, begun.error, fit.problem.tolerance, penalised)
         if fit.problem.surrogate == "decisions" and not penalised:
-            found += coarse_scores.check(begun.held, begun.error, fit.problem.tolerance)
+            found += coarse_scores.check(begun.held, begun.smooth, begun.error, fit.problem.tolerance)
         names = rows.names.features or [f"x{j + 1}" for j in range(rows.X.shape[1])]
         found += rare_column.check(begun.carriers, names, rows.n)
     if fit.problem.loss is LOSSES["log_loss"]:

@@ -390,6 +390,7 @@ class Begun(NamedTuple):
     free: FloatArray  # without a constraint, of the pairs that are constrained
     held: FloatArray  # with it
     error: FloatArray  # standard errors
+    smooth: FloatArray  # the same gaps with it, in terms of the surrogate, which training bounds
     carriers: list[Carrier]  # rare columns
 
 

@@ -31,6 +31,7 @@ WIDTH = 0.75
 
 ENOUGH = 4e-4  # residual of a replicate times √n; that moves it by about a thousandth of its distance from the fit
 ROUNDING = 1e-12  # deviation from its mean, relative to its size, up to which a column is constant
+VARIES = 0.99  # mean square of a coordinate, which is 1 unless features are redundant
 MANY, SOME = 8_000, 4_000  # from so many rows on, the problem is first solved on about this many of them
 
 
@@ -115,6 +116,22 @@ def coordinates(X: FloatArray, weight: FloatArray, fit_intercept: bool) -> tuple
     return centred @ (basis / scale[:, None]), np.maximum(ridge, 0.0)
 
 
+def idle_ridge(moved: FloatArray, weight: FloatArray) -> FloatArray:
+    """Ridge on coordinates along which rows hardly vary, because features are redundant.
+
+    Coefficients there change hardly any score, but they count in ‖u‖, which is taken for the spread of the scores. A
+    large ‖u‖ would make every decision look undecided, and so meet any constraint. The more a coordinate varies, the
+    less it is held; if it varies in later rows, their loss soon outweighs the ridge.
+
+    Examples
+    --------
+    >>> idle_ridge(np.array([[1.0, 0.5, 0.0], [-1.0, -0.5, 0.0]]), np.ones(2))
+    array([0.  , 0.75, 1.  ])
+    """
+    square = (weight / weight.sum()) @ moved**2
+    return np.where(square < VARIES, 1.0 - square, 0.0)
+
+
 class WarmedUp(NamedTuple):
     """What the warm-up rows led to."""
 
@@ -122,7 +139,7 @@ class WarmedUp(NamedTuple):
     state: NewtonState
     W: FloatArray  # (D, D), coordinates: θ = Wu, and rows X become XW
     reached: bool  # whether the problem was solved on them
-    gaps: tuple[FloatArray, FloatArray, FloatArray]  # of decisions: without a constraint, with it, standard error
+    gaps: tuple[FloatArray, FloatArray, FloatArray, FloatArray]  # as in ``Begun``
     carriers: list[Carrier]  # rare columns
 
 
@@ -138,7 +155,7 @@ def warm_up(
     y, group, weight = rows.y, rows.group, rows.weight
     W, units = coordinates(X, weight, task.fit_intercept)
     moved = X @ W
-    ridge = task.alpha * units
+    ridge = task.alpha * units + idle_ridge(moved, weight)
     conditions = task.conditions(W, ridge, moved, y, group, weight)
     near = None if near is None else near._replace(theta=np.asarray(np.linalg.solve(W, near.theta)))
     begin = task.solve(conditions, near)
@@ -146,7 +163,7 @@ def warm_up(
     free, error = conditions.decision_gaps(free_theta)
     held, _ = conditions.decision_gaps(begin.theta)
     on = conditions.followed(conditions.tangent(begin.theta)) > 0.0
-    gaps = (free[on], held[on], error[on])
+    gaps = (free[on], held[on], error[on], conditions.gaps(begin.theta)[on])
     learner = _learner(task, begin.theta, begin.push, ridge, moved, rows, multipliers)
     carriers = _carriers(conditions, X, W, free_theta, begin) if begin.push[on].any() else []
     state, settled = learner.begin(n_columns, n_threads)

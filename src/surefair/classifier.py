@@ -114,7 +114,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Law of the replicates' weights. "auto" is "two_point" in one pass and "exponential" for an exact solution.
     n_warmup : int, default=4000
         First rows, on which the problem is solved exactly before the fit continues in one pass; at least ten for each
-        feature, and up to 2.5 times as many if more than four pairs of groups are compared. They are trained on and
+        feature, and up to 2.5 times as many if more than one pair of groups is compared. They are trained on and
         counted like all others. Under a ``PolynomialDecay`` they are the constraint set instead: in ``fit`` at most a
         fifth of all rows, and not trained on.
     fit_intercept : bool, default=True

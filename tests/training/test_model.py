@@ -291,12 +291,12 @@ def test_a_model_begins_with_the_first_rows_and_counts_them():
 
 def test_many_pairs_of_groups_need_more_warm_up_rows():
     model = fresh(ROWS, "equalized_odds")  # three groups and two rates: six pairs
-    assert (model.n_first, model.n_first_of(ROWS)) == (100, 150)
-    assert model.train(ROWS).first.n == 150
-    assert model.n_first_of(ROWS.part(slice(0, 120))) > 120  # two batches begin with the same rows as one
-    parts = model.take(ROWS.part(slice(0, 120)))
+    assert (model.n_first, model.n_first_of(ROWS)) == (100, 250)
+    assert model.train(ROWS).first.n == 250
+    assert model.n_first_of(ROWS.part(slice(0, 200))) > 200  # two batches begin with the same rows as one
+    parts = model.take(ROWS.part(slice(0, 200)))
     assert parts.fit is None
-    assert bits(parts.take(ROWS.part(slice(120, None)))) == bits(model.take(ROWS))
+    assert bits(parts.take(ROWS.part(slice(200, None)))) == bits(model.take(ROWS))
 
 
 def test_a_group_of_a_few_rows_needs_no_more_warm_up_rows():

@@ -411,7 +411,7 @@ def _sentence(found: Comparison) -> str:
     if found.accuracy is not None:
         estimate, low, high = found.accuracy
         words += f" The accuracy of {b} minus that of {a} is {estimate:.3f} ({low:.3f} to {high:.3f})."
-    return words + f" They decide the same on {100.0 * found.agreement:.1f} % of the {found.n:,} rows."
+    return words + f" They agree on {100.0 * found.agreement:.1f} % of the {found.n:,} rows."
 
 
 def _check_names(names: Sequence[str]) -> tuple[str, str]:

@@ -5,8 +5,9 @@ R₂ Σ c_p² added. Each c_p is the difference of a rate between two groups, an
 the rows of a cell g (see ``criteria/_comparisons.py``). Coordinates are such that the spread of the scores is ‖θ‖.
 
 The warm-up rows come first: the problem is solved exactly on them, for the fit and for each replicate with its own
-weights V. Then rows come in blocks of 32. For a block and each replicate, with n the weight of all rows so far, n_g
-that of a cell, λ the multipliers of the pairs, and w_g = Σ ± λ (∂rate / ∂f_g) n / n_g:
+weights V. Then rows come in blocks of 32, or more if there are many features. For a block and each replicate, with n
+the weight of all rows so far, n_g that of a cell, λ the multipliers of the pairs, and
+w_g = Σ ± λ (∂rate / ∂f_g) n / n_g:
 
     γ = Σ ωV [ℓ' x + Σ_g w_g (Φ' z - G_g)]                            over the block, with z = x - (xᵀθ) θ / ‖θ‖²
     f_g ← f_g + Σ ωV (Φ - f_g) / n_g                                   over the rows of the block in the cell

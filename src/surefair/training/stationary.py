@@ -8,7 +8,7 @@ sequential quadratic programming. The constraint is not convex and there may be 
 same for nearly everyone is often one of them. The solver tightens the tolerance step by step, from the free optimum and
 from the same with a shifted intercept. Once it also goes straight to the tolerance, because small steps may lead past a
 better optimum. It keeps the end that the free optimum leads to, unless another one is better by more than 0.5 %. A
-model that decides the same for nearly everyone gives way to any better one.
+model that makes the same decision for nearly everyone gives way to any better one.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Path(NamedTuple):
 
     end: Stationary
     points: dict[Level, FloatArray]  # θ at each level
-    useless: bool  # whether the end decides the same for nearly everyone
+    useless: bool  # whether the end makes the same decision for nearly everyone
 
     @property
     def bound(self) -> float:

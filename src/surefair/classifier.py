@@ -114,7 +114,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Law of the replicates' weights. "auto" is "two_point" in one pass and "exponential" for an exact solution.
     n_warmup : int, default=4000
         First rows, on which the problem is solved exactly before the fit continues in one pass; at least ten for each
-        feature, and up to 2.5 times as many if more than one pair of groups is compared. They are trained on and
+        feature, and up to 2.5 times as many if more than two pairs of groups are compared. They are trained on and
         counted like all others. Under a ``PolynomialDecay`` they are the constraint set instead: in ``fit`` at most a
         fifth of all rows, and not trained on.
     fit_intercept : bool, default=True
@@ -755,9 +755,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return model
 
     def _issued(self, interval: Interval) -> Interval:
-        """Return an interval and issue its diagnostics; what ``fit`` has said is repeated if it rules out a verdict."""
-        said = self.model_.diagnostics
-        issue([one for one in interval.diagnostics if one.forbids_verdict or one not in said])
+        """Return an interval and issue its diagnostics as warnings."""
+        issue(interval.diagnostics)
         return interval
 
     # -- Rows -------------------------------------------------------------------------------------------------------
@@ -1212,19 +1211,7 @@ def _check_learnt(clf: FairClassifier) -> None:
 
 def _check_fixed(clf: FairClassifier, criterion: Criterion | None) -> None:
     """Refuse what a constraint that is fixed by a set of rows cannot do."""
-    if criterion is None:
-        return
-    penalised = criterion.form is not Slabs
-    if not penalised and clf.penalty is not None:
-        raise ValueError(
-            f"With a fixed constraint, {criterion.name} takes a tolerance, not a penalty; received "
-            f"penalty={clf.penalty!r}. Use tolerance, or leave constraint_set out and step_size at 'auto'."
-        )
-    if penalised and clf.tolerance > 0.0:
-        raise ValueError(
-            f"With a fixed constraint, {criterion.name} takes a penalty, not a tolerance; received "
-            f"tolerance={clf.tolerance!r}. Use penalty, or leave constraint_set out and step_size at 'auto'."
-        )
+    penalised = criterion is not None and criterion.form is not Slabs
     if penalised and clf.step_size == "auto" and clf.multiplier in SIGNED_LAWS:
         raise ValueError(
             f"multiplier={clf.multiplier!r} has negative weights, for which the implicit penalty step of "

@@ -581,7 +581,7 @@ def test_shards_with_different_late_groups_merge():
     shards = with_late(rows.part(1000, 2000), 300, "A"), with_late(rows.part(2000), 300, "bb")
     shards = [apart_from_others(shard, late) for shard, late in zip(shards, ("A", "bb"), strict=True)]
     one, two = (
-        feed(feed(make(n_warmup=1000, random_state=i, tolerance=0.05), first), shard) for i, shard in enumerate(shards)
+        feed(feed(make(n_warmup=667, random_state=i, tolerance=0.05), first), shard) for i, shard in enumerate(shards)
     )
     assert by_name(one)["A"] == by_name(two)["bb"] == (234, True)
     both = Table(*(np.concatenate(columns) for columns in zip(first, *shards, strict=True)))

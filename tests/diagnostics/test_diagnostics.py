@@ -173,8 +173,8 @@ def test_step_too_large():
     assert len(caught) == 1
     with pytest.warns(StepTooLarge, match="diverged"):
         clf = fit(DM, None, loss="squared_error", step_size=sf.PolynomialDecay(1e6, 0.501))
-    interval = ask(clf, DM)
-    assert StepTooLarge in map(type, interval.diagnostics)
+    with pytest.warns(StepTooLarge, match="diverged"):
+        interval = ask(clf, DM)
     assert (interval.low, interval.high) == (0.0, 1.0)
 
 

@@ -280,8 +280,8 @@ def test_training_beside_a_constraint_set_equals_taking_parts(criterion):
 
 def test_a_model_begins_with_the_first_rows_and_counts_them():
     model = fresh(ROWS).train(ROWS)
-    assert (model.first.n, model.n_rows, model.n_later) == (100, 400, 300)
-    assert model.first.same_as(ROWS.part(slice(0, 100)))
+    assert (model.first.n, model.n_rows, model.n_later) == (150, 400, 250)  # three groups, so three pairs
+    assert model.first.same_as(ROWS.part(slice(0, 150)))
     assert model.trained.weight == pytest.approx(ROWS.weight.sum())
     short = fresh(ROWS, n_warmup=30).train(ROWS)  # six features and the intercept need ten rows each
     assert (short.n_first, short.first.n, short.n_rows) == (70, 70, 400)

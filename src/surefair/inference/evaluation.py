@@ -113,13 +113,9 @@ def _context(model: Model, tally: Tally, asked: str, library: str) -> Context:
     fit = model.trained
     source = SOURCES[asked]
     found = [*training_diagnostics(fit), *model.order_diagnostics()] if source.training else []
-    # What else training found says nothing about the gap of this very model, unless it rules out a verdict; what more
-    # rows would constrain never does.
-    found += [
-        one
-        for one in model.diagnostics
-        if source.training or (one.forbids_verdict and not isinstance(one, ChanceConstraint))
-    ]
+    # What more rows would constrain does not matter for the gap of this very model.
+    known = [one for one in model.diagnostics if source.training or not isinstance(one, ChanceConstraint)]
+    found += [one for one in known if one.forbids_verdict]
     if fit.is_finite:
         found += decision_diagnostics(tally.of_fit, tally.groups.sizes[0])
     if fit.is_finite and not source.evaluation:

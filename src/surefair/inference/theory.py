@@ -35,7 +35,7 @@ from surefair.training.solver import (
     penalty_terms,
 )
 from surefair.training.stationary import Conditions
-from surefair.training.warm_up import coordinates, idle_ridge
+from surefair.training.warm_up import coordinates
 
 if TYPE_CHECKING:
     from surefair.classifier import FairClassifier
@@ -481,7 +481,7 @@ def _conditions(
     X = with_ones(rows.X.toarray() if is_sparse(rows.X) else rows.X, problem.fit_intercept)
     if W is None or ridge is None:
         W, units = coordinates(X, rows.weight, problem.fit_intercept)
-        ridge = problem.alpha * units + idle_ridge(X @ W, rows.weight)
+        ridge = task.ridge(units, X @ W, rows.weight)
     return task.conditions(W, ridge, X @ W, rows.y, rows.group, rows.weight), W
 
 

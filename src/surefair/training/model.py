@@ -53,7 +53,7 @@ from surefair.training.problem import Problem
 __all__ = ["Model", "Problem"]
 
 PER_FEATURE = 10  # warm-up rows for each coefficient, at least
-MOST_TIMES = 2.5  # warm-up rows grow with the pairs of groups to compare, up to so many times
+PAIRS, MOST_TIMES = 2, 2.5  # with more pairs of groups to compare there are more warm-up rows, up to so many times
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +259,7 @@ class Model:
             n = more
             sizes = [np.count_nonzero(np.bincount(codes[codes >= 0]) >= FEW) for codes in rows.group[:n].T]
             pairs = len(criterion.rates) * sum(size * (size - 1) // 2 for size in sizes)
-            more = max(n, int(self.problem.n_warmup * min(pairs, MOST_TIMES)))
+            more = max(n, int(self.problem.n_warmup * min(pairs / PAIRS, MOST_TIMES)))
         return more
 
     def begin(self, first: Rows, given: bool = True, n_threads: int = 1, near: Model | None = None) -> Model:

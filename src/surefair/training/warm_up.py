@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
+from surefair import kernels
 from surefair.criteria import Comparisons
 from surefair.diagnostics.rare_column import RARE, Carrier
 from surefair.learners import Settings
@@ -31,7 +32,7 @@ WIDTH = 0.75
 
 ENOUGH = 4e-4  # residual of a replicate times √n; that moves it by about a thousandth of its distance from the fit
 ROUNDING = 1e-12  # deviation from its mean, relative to its size, up to which a column is constant
-VARIES = 0.99  # mean square of a coordinate, which is 1 unless features are redundant
+VARIES = 0.01  # mean square of a coordinate, which is 1 unless features are redundant
 MANY, SOME = 8_000, 4_000  # from so many rows on, the problem is first solved on about this many of them
 
 
@@ -70,6 +71,11 @@ class Task(NamedTuple):
         return Conditions(
             self.loss, ridge, self.comparisons, self.width, moved, y, weight / weight.mean(), entries, ones
         )
+
+    def ridge(self, units: FloatArray, moved: FloatArray, weight: FloatArray) -> FloatArray:
+        """Ridge κr on each coordinate, given r and the rows in these coordinates."""
+        measured = self.comparisons.kind == kernels.DECISIONS and len(self.comparisons.pairs) > 0  # by ‖u‖
+        return self.alpha * units + (idle_ridge(moved, weight) if measured else 0.0)
 
     def solve(self, conditions: Conditions, near: Stationary | None = None) -> Stationary:
         """Find the optimum; on many rows, from the optimum on some of them, unless another point is ``near``."""
@@ -120,16 +126,16 @@ def idle_ridge(moved: FloatArray, weight: FloatArray) -> FloatArray:
     """Ridge on coordinates along which rows hardly vary, because features are redundant.
 
     Coefficients there change hardly any score, but they count in ‖u‖, which is taken for the spread of the scores. A
-    large ‖u‖ would make every decision look undecided, and so meet any constraint. The more a coordinate varies, the
-    less it is held; if it varies in later rows, their loss soon outweighs the ridge.
+    large ‖u‖ would make every decision look undecided, and so meet any constraint. If such a coordinate varies in later
+    rows, their loss soon outweighs the ridge.
 
     Examples
     --------
     >>> idle_ridge(np.array([[1.0, 0.5, 0.0], [-1.0, -0.5, 0.0]]), np.ones(2))
-    array([0.  , 0.75, 1.  ])
+    array([0., 0., 1.])
     """
     square = (weight / weight.sum()) @ moved**2
-    return np.where(square < VARIES, 1.0 - square, 0.0)
+    return np.where(square < VARIES, 1.0, 0.0)
 
 
 class WarmedUp(NamedTuple):
@@ -155,7 +161,7 @@ def warm_up(
     y, group, weight = rows.y, rows.group, rows.weight
     W, units = coordinates(X, weight, task.fit_intercept)
     moved = X @ W
-    ridge = task.alpha * units + idle_ridge(moved, weight)
+    ridge = task.ridge(units, moved, weight)
     conditions = task.conditions(W, ridge, moved, y, group, weight)
     near = None if near is None else near._replace(theta=np.asarray(np.linalg.solve(W, near.theta)))
     begin = task.solve(conditions, near)

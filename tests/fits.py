@@ -44,6 +44,11 @@ def sample(groups: int = 2, n: int = N, seed: int = 0) -> tuple[Any, ...]:
     return X, y, z, rng.exponential(size=n)
 
 
+def n_first(groups: int) -> int:
+    """Rows that a fit begins with: three pairs of groups need more."""
+    return APART if groups == 2 else 3 * APART // 2
+
+
 def classifier(**params: Any) -> sf.FairClassifier:
     """Return a classifier with few replicates and few warm-up rows."""
     return sf.FairClassifier(

@@ -300,8 +300,8 @@ def test_the_tolerance_bounds_the_gap_of_decisions_between_any_two_groups(shape,
     free = train(make(None, n_replicates=0), rows)
     clf = train(make(tolerance=tolerance, n_warmup=2000, n_replicates=0), rows)
     assert min(gaps_of_decisions(free, rows)) > 0.1  # so the constraint matters
-    # Equality of many groups leaves combinations of gaps open that chance alone could explain.
-    assert max(gaps_of_decisions(clf, rows)) < tolerance + (0.02 if tolerance else 0.04)
+    # Equality of many groups leaves combinations of gaps open that chance alone could explain, in exact solutions too.
+    assert max(gaps_of_decisions(clf, rows)) < tolerance + (0.02 if tolerance else 0.05)
 
 
 PENALTIES = {

@@ -8,7 +8,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from fits import APART, FORMS, SOME, classifier, on, sample, state_of
+from fits import APART, FORMS, SOME, classifier, n_first, on, sample, state_of
 from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 
@@ -136,7 +136,7 @@ def test_every_worker_reads_the_stream_from_its_beginning(name, backend):
     params = dict(FORMS[name])
     groups = params.pop("groups", 2)
     X, y, z, w = sample(groups)
-    n = APART if groups == 2 else 3 * APART // 2  # three pairs of groups need more warm-up rows
+    n = n_first(groups)
     first = X[:n], y[:n], z[:n], w[:n]
     one = classifier(**params)
     fixed = "step_size" in params

@@ -50,7 +50,8 @@ def half_width(spreads: FloatArray, rows: FloatArray, alpha: float) -> FloatArra
     >>> [round(float(half_width(np.ones(1), np.array([n]), 0.05)), 2) for n in (200.0, 2000.0, 2e6)]
     [3.82, 3.04, 3.87]
     """
-    information = rows * -np.real(lambertw(-(alpha**2) / np.e, -1) + 1.0) / TUNED
+    tuned = float(np.real(lambertw(-(alpha**2) / np.e, -1) + 1.0))
+    information = rows * -tuned / TUNED
     information = information.reshape(-1, *(1 for _ in spreads.shape[1:]))
     room = np.sum(np.log1p(information), axis=0) - 2.0 * np.log(alpha)
     return np.asarray(np.sqrt(room * np.sum(spreads**2 * (1.0 + 1.0 / information), axis=0)))

@@ -7,6 +7,8 @@ normal quantile of a fixed interval. Several gaps divide the error probability a
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import lambertw
 
@@ -50,7 +52,7 @@ def half_width(spreads: FloatArray, rows: FloatArray, alpha: float) -> FloatArra
     >>> [round(float(half_width(np.ones(1), np.array([n]), 0.05)), 2) for n in (200.0, 2000.0, 2e6)]
     [3.82, 3.04, 3.87]
     """
-    tuned = float(np.real(lambertw(-(alpha**2) / np.e, -1) + 1.0))
+    tuned = float(np.real(lambertw(-(alpha**2) / math.e, -1) + 1.0))
     information = rows * -tuned / TUNED
     information = information.reshape(-1, *(1 for _ in spreads.shape[1:]))
     room = np.sum(np.log1p(information), axis=0) - 2.0 * np.log(alpha)

@@ -141,6 +141,7 @@ class PairColumns:
 
     def _check(self, two_files: bool) -> None:
         """Refuse columns that make no sense together."""
+        one_of(self.unknown, ("exclude", "include"), "way to treat unknown groups")
         if not self.sensitive:
             raise ValueError("sensitive is empty. Name at least one sensitive column.")
         if two_files and self.key is None:

@@ -74,8 +74,8 @@ class Task(NamedTuple):
 
     def ridge(self, units: FloatArray, moved: FloatArray, weight: FloatArray) -> FloatArray:
         """Ridge κr on each coordinate, given r and the rows in these coordinates."""
-        measured = self.comparisons.kind == kernels.DECISIONS and len(self.comparisons.pairs) > 0  # by ‖u‖
-        return self.alpha * units + (idle_ridge(moved, weight) if measured else 0.0)
+        constrained = self.comparisons.kind == kernels.DECISIONS and len(self.comparisons.pairs) > 0
+        return self.alpha * units + (idle_ridge(moved, weight) if constrained else 0.0)
 
     def solve(self, conditions: Conditions, near: Stationary | None = None) -> Stationary:
         """Find the optimum; on many rows, from the optimum on some of them, unless another point is ``near``."""

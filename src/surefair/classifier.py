@@ -69,7 +69,7 @@ from surefair.training.model import Model, Problem
 from surefair.training.problem import SOLVERS
 
 DTYPES = ["float64", "float32"]
-FORMAT, VERSION = "surefair.FairClassifier", 11
+FORMAT, VERSION = "surefair.FairClassifier", 12
 MOST_REPLICATES = 1_000_000
 _TAKING_OVER = Lock()  # held while a model takes the place of the one that it was trained from
 LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")  # of data frames
@@ -96,7 +96,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         paper does. A constraint on scores can hold while decisions hardly change.
     tolerance : float, default=0.0
         The largest gap allowed between any two groups; for "decisions" a gap of decisions, such as 0.05 for five
-        percentage points.
+        percentage points. If more than one gap is compared, less than 0.01 counts as 0.01.
     penalty : float or None, default=None
         R₂: the weight of a penalty on the squared gaps, which takes the place of the constraint.
     alpha : float, default=1e-4

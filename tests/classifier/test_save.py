@@ -359,10 +359,10 @@ def in_array(arrays):
 
 CHANGES = {
     "another format": (in_meta(format="pears"), "format 'pears'"),
-    "a later version": (in_meta(version=99), "version 99; this release reads .*, version 11. Read it with the release"),
+    "a later version": (in_meta(version=99), "version 99; this release reads .*, version 12. Read it with the release"),
     "an earlier version": (
         in_meta(version=1),
-        "version 1; this release reads .*, version 11. Read it with the release",
+        "version 1; this release reads .*, version 12. Read it with the release",
     ),
     "another description": (in_meta(seed=1), "its description fails its checksum"),
     "another number": (in_array, "damaged: W fails its checksum"),

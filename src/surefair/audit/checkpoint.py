@@ -13,7 +13,7 @@ from surefair.storage.checks import value_of
 from surefair.tables.intake import COUNTERS
 from surefair.tables.split import HELD_OUT
 
-FORMAT, VERSION = "surefair.audit-checkpoint", 6
+FORMAT, VERSION = "surefair.audit-checkpoint", 7
 KEPT = 2  # checkpoints
 PATH: dict[str, Any] = {"model": str, "metric": str, "source": str, "rows": int, "anytime": bool}  # a point on the path
 

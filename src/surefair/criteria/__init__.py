@@ -15,12 +15,9 @@ import pkgutil
 
 from surefair.criteria._comparisons import (
     FEW,
-    P_RELEASE,
-    P_VALUE,
     SURROGATES,
     Comparisons,
     Entries,
-    longest_by_chance,
     surrogate,
 )
 from surefair.criteria._criterion import Criterion, Rate
@@ -39,8 +36,6 @@ from surefair.names import one_of
 __all__ = [
     "CRITERIA",
     "FEW",
-    "P_RELEASE",
-    "P_VALUE",
     "SURROGATES",
     "Comparisons",
     "Criterion",
@@ -56,7 +51,6 @@ __all__ = [
     "get_criterion",
     "kinked",
     "linearise",
-    "longest_by_chance",
     "surrogate",
 ]
 

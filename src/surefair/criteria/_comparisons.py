@@ -226,17 +226,14 @@ class Comparisons:
         length = np.sum(self.gaps(slopes) ** 2, axis=1)
         enough = np.minimum(seen[one], seen[two]) >= FEW
         n_pairs = max(len(self.pairs), 1)  # each of them may look clear by chance
-        size = self.free_directions(n_features or slopes.shape[1])
+        # Decisions do not change along θ, so a slope of theirs has one direction less to point in.
+        size = max(1, (n_features or slopes.shape[1]) - int(self.kind == kernels.DECISIONS))
         come, stay = (longest_by_chance(size, p_value / n_pairs) for p_value in (P_VALUE, P_RELEASE))
         differs = length > np.where(np.asarray(before) > 0.0, stay, come) * (noise[one] + noise[two])
         if self.kind == kernels.DECISIONS:
             variance = np.clip(rates * (1.0 - rates), 1e-6, None) / np.maximum(seen, 1.0)
             differs |= (rates[one] - rates[two]) ** 2 > CLEAR**2 * (variance[one] + variance[two])
         return np.asarray(enough & differs, dtype=np.float64)
-
-    def free_directions(self, n_features: int) -> int:
-        """Directions in which slopes can point: decisions do not change along θ."""
-        return max(1, n_features - int(self.kind == kernels.DECISIONS))
 
     def entries(self, y: FloatArray, group: IntArray) -> Entries:
         """Return what rows with these labels ±1 and group codes (n, columns) add; -1 is no known group."""
@@ -277,21 +274,17 @@ class Comparisons:
 
 
 @cache
-def longest_by_chance(n_directions: int, p_value: float, n_slopes: int = 1) -> float:
+def longest_by_chance(n_directions: int, p_value: float) -> float:
     """Squared length that chance gives a slope with this probability, relative to the average.
 
-    Its law is χ², with as many degrees of freedom as there are directions. The longest combination of several slopes is
-    longer, as if there were (√n_directions + √(n_slopes - 1))² degrees of freedom.
+    Its law is χ², with as many degrees of freedom as there are directions.
 
     Examples
     --------
     >>> round(longest_by_chance(3, 1e-3), 2), round(longest_by_chance(300, 1e-3), 2)
     (5.42, 1.27)
-    >>> round(longest_by_chance(3, 1e-3, n_slopes=5), 2)
-    12.0
     """
-    size = (np.sqrt(n_directions) + np.sqrt(n_slopes - 1.0)) ** 2
-    return float(chdtri(size, p_value) / n_directions)
+    return float(chdtri(n_directions, p_value) / n_directions)
 
 
 def surrogate(

@@ -6,8 +6,7 @@ A row moves the gradient of the Lagrangian by ψ and the means of cells by ρ. T
 
 turn both into a movement of θ. Here H is the Hessian of the Lagrangian, G are the slopes of the gaps and G' their
 derivatives, and P turns means of cells into gaps. So the noise of the constraint counts beside that of the loss. With
-a tolerance, the gaps that hold the optimum are those of pairs that push; without one, the combinations of gaps that
-training makes 0.
+a tolerance, the gaps that hold the optimum are those of pairs that push; without one, those of all pairs.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefair.criteria import Comparisons
-from surefair.learners.geometry import combinations, floored_inverse
 from surefair.learners.trace import symmetric
 from surefair.rows import FloatArray
 from surefair.training.fit import Fit
@@ -48,14 +46,11 @@ def moments_of_fit(fit: Fit) -> Moments:
     learner: Any = fit.learner
     state = fit.state
     c = learner.form.comparisons
-    settings = learner.settings
     geometry = learner.geometry(state)
     at = learner.columns(state)
     sums = symmetric(state.scatter[:, 0]) / max(state.scatter[-1, 0, -1], 1.0)
     mean = sums[-1, :-1]
-    on = state.followed[:, 0]
-    _, pairs = combinations(c, geometry.along @ geometry.inverse @ geometry.along.T, on, state.noise[:, 0])
-    holding = _holding(state.push[:, 0], settings.tolerance, on, pairs[:, : int(state.rank[0, 0])])
+    holding = _holding(state.push[:, 0], learner.settings.tolerance, state.followed[:, 0])
     return Moments(
         hessian=np.linalg.inv(geometry.inverse),
         slopes=holding @ c.gaps(geometry.along),
@@ -76,8 +71,7 @@ def moments_of_rows(conditions: Conditions, optimum: Stationary, tolerance: floa
     on = conditions.followed(tangent, np.asarray(optimum.push != 0.0, dtype=np.float64))
     plain = conditions.loss_hessian(optimum.theta)
     more = conditions.constraint_hessian(optimum.theta, c.by_rate(optimum.push), tangent)
-    pairs = conditions.clear(tangent, floored_inverse(plain, more), plain, on)
-    holding = _holding(optimum.push, tolerance, on, pairs)
+    holding = _holding(optimum.push, tolerance, on)
     return Moments(
         hessian=plain + more,
         slopes=holding @ c.gaps(tangent.slopes),
@@ -88,15 +82,10 @@ def moments_of_rows(conditions: Conditions, optimum: Stationary, tolerance: floa
     )
 
 
-def _holding(push: FloatArray, tolerance: float, on: FloatArray, pairs: FloatArray) -> FloatArray:
-    """Gaps that hold the optimum, as combinations of all pairs: (gaps, J).
-
-    With a tolerance they are pairs that push; otherwise combinations of the pairs that are on, given as columns.
-    """
-    if tolerance > 0.0:
-        return np.asarray(np.eye(len(push))[(on > 0.0) & (push != 0.0)])
-    basis = np.linalg.qr(pairs)[0] if pairs.shape[1] else pairs  # orthonormal, so that 1 / (2 R₂) keeps its scale
-    return np.asarray(basis.T @ np.eye(len(push))[on > 0.0])
+def _holding(push: FloatArray, tolerance: float, on: FloatArray) -> FloatArray:
+    """Gaps that hold the optimum, as rows of ones and zeros (gaps, J): with a tolerance, those of pairs that push."""
+    held = (on > 0.0) & ((push != 0.0) | (tolerance == 0.0))
+    return np.asarray(np.eye(len(push))[held])
 
 
 def gaps_of_cells(c: Comparisons, mean: FloatArray, shares: FloatArray) -> FloatArray:

@@ -35,7 +35,7 @@ from surefair.training.solver import (
     penalty_terms,
 )
 from surefair.training.stationary import Conditions
-from surefair.training.warm_up import coordinates
+from surefair.training.warm_up import Task, coordinates
 
 if TYPE_CHECKING:
     from surefair.classifier import FairClassifier
@@ -436,9 +436,10 @@ def learnt_optima(
 
     Without coordinates ``W`` and their ``ridge`` those of the population are used.
     """
-    conditions, W = _conditions(problem, rows, W, ridge)
+    task = task_of(problem, rows)
+    conditions, W = _conditions(task, rows, W, ridge)
     found: list[Optimum] = []
-    for one in conditions.optima(problem.tolerance, _penalty(problem)):
+    for one in conditions.optima(task.tolerance, task.effective_penalty):
         theta = W @ one.theta
         far = APART * float(np.abs(theta).max(initial=0.0))
         if not found or (one.reached and all(np.abs(theta - other.theta).max() > far for other in found)):
@@ -461,32 +462,27 @@ def best_learnt(found: list[Optimum], fit: Fit) -> tuple[Optimum, list[Diagnosti
 
 def _learnt_law(fit: Fit, rows: Rows) -> tuple[FloatArray, FloatArray, list[Diagnostic]]:
     """Optimum of the population nearest to a fit, and the covariance of √n(θ - θ*), in units of the features."""
-    problem = fit.problem
-    conditions, W = _conditions(problem, rows, fit.W, fit.learner.form.ridge)
-    ends = conditions.optima(problem.tolerance, _penalty(problem))
+    task = task_of(fit.problem, rows)
+    conditions, W = _conditions(task, rows, fit.W, fit.learner.form.ridge)
+    ends = conditions.optima(task.tolerance, task.effective_penalty)
     best = ends[nearest([W @ one.theta for one in ends], fit.coefficients[:, 0])]
-    moments = influence.moments_of_rows(conditions, best, problem.tolerance, _penalty(problem))
+    moments = influence.moments_of_rows(conditions, best, task.tolerance, task.effective_penalty)
     return W @ best.theta, W @ moments.covariance() @ W.T, stopped_early.check(best.reached)
 
 
 def _conditions(
-    problem: Problem, rows: Rows, W: FloatArray | None, ridge: FloatArray | None
+    task: Task, rows: Rows, W: FloatArray | None, ridge: FloatArray | None
 ) -> tuple[Conditions, FloatArray]:
     if W is not None and W.ndim == 1:
         raise ValueError(
             "The optimum under a constraint is computed with dense matrices, for at most 1,000 features; received a "
             f"fit of sparse rows with {len(W):,} features. Reduce the features, for example by TruncatedSVD."
         )
-    task = task_of(problem, rows)
-    X = with_ones(rows.X.toarray() if is_sparse(rows.X) else rows.X, problem.fit_intercept)
+    X = with_ones(rows.X.toarray() if is_sparse(rows.X) else rows.X, task.fit_intercept)
     if W is None or ridge is None:
-        W, units = coordinates(X, rows.weight, problem.fit_intercept)
+        W, units = coordinates(X, rows.weight, task.fit_intercept)
         ridge = task.ridge(units, X @ W, rows.weight)
     return task.conditions(W, ridge, X @ W, rows.y, rows.group, rows.weight), W
-
-
-def _penalty(problem: Problem) -> float:
-    return (problem.penalty or 0.0) * problem.loss.penalty_factor
 
 
 def _objective(fit: Fit, rows: Rows) -> Objective:

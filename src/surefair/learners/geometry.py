@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from surefair import kernels
-from surefair.criteria import P_RELEASE, P_VALUE, Comparisons, longest_by_chance
+from surefair.criteria import Comparisons
 from surefair.rows import FloatArray
 
 FLOOR = 0.1  # least curvature of the Lagrangian, relative to that of the loss
@@ -80,8 +80,8 @@ def noise_scale(inverse: FloatArray, plain: FloatArray, ridge: FloatArray) -> fl
     )
 
 
-def combinations(c: Comparisons, gram: FloatArray, on: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Combinations of the pairs that are on, by the lengths of their slopes relative to what chance gives them.
+def combinations(c: Comparisons, gram: FloatArray, on: FloatArray, noise: FloatArray) -> FloatArray:
+    """Squared lengths of the slopes of combinations of the pairs that are on, relative to chance, longest first.
 
     Parameters
     ----------
@@ -91,45 +91,21 @@ def combinations(c: Comparisons, gram: FloatArray, on: FloatArray, noise: FloatA
     on : ndarray of shape (J,)
     noise : ndarray of shape (F,)
         Squared length that chance gives the slopes of rates.
-
-    Returns
-    -------
-    length : ndarray of shape (M,)
-        Squared lengths, longest first, relative to chance.
-    pairs : ndarray of shape (pairs that are on, M)
-        The combinations, as columns.
     """
     root = np.sqrt(np.maximum(noise, 1e-12 * noise.max(initial=1e-300)))
-    left, size, right = np.linalg.svd(c.signs[on > 0.0] * root, full_matrices=False)
-    some = size > 1e-9 * size.max(initial=0.0)
-    left, size, right = left[:, some], size[some], right[some]
+    _, size, right = np.linalg.svd(c.signs[on > 0.0] * root, full_matrices=False)
+    right = right[size > 1e-9 * size.max(initial=0.0)]
     inner = (right / root) @ gram @ (right / root).T
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2.0)
-    return values[::-1], np.asarray(left @ (vectors[:, ::-1] / size[:, None]))
+    return np.asarray(np.linalg.eigvalsh((inner + inner.T) / 2.0)[::-1])
 
 
-def n_clear(c: Comparisons, length: FloatArray, n_features: int, before: int) -> int:
-    """How many combinations have slopes that are longer than chance makes them: at least one, if there are any.
-
-    Slopes of several gaps may be nearly parallel. A combination whose slope is no longer than chance makes it is left
-    alone: to make it 0 would take huge multipliers in a random direction. The first ``before`` were not left alone so
-    far, and need less to stay.
-    """
-    size = c.free_directions(n_features)
-    n = len(length)
-    limits = [longest_by_chance(size, P_RELEASE if i < before else P_VALUE, n - i) for i in range(n)]
-    clear = np.append(length > np.array(limits), False)
-    return min(n, max(1, int(np.argmin(clear))))
-
-
-def solved(c: Comparisons, gram: FloatArray, on: FloatArray, give: float, pairs: FloatArray) -> FloatArray:
-    """Matrix (J, F) from rates to the multipliers that make these combinations of gaps 0."""
+def solved(c: Comparisons, gram: FloatArray, on: FloatArray, give: float) -> FloatArray:
+    """Matrix (J, F) from rates to the multipliers of the pairs that are on: those of an equality, or of a penalty."""
     found = np.zeros((len(on), c.n_rates))
-    if pairs.shape[1]:
-        basis = np.linalg.qr(pairs)[0]
-        weights = basis.T @ c.signs[on > 0.0]
-        inner = weights @ gram @ weights.T + give * np.eye(len(weights))
-        found[on > 0.0] = basis @ np.linalg.pinv(inner, rcond=1e-12) @ weights
+    if on.any():
+        signs = c.signs[on > 0.0]
+        inner = signs @ gram @ signs.T + give * np.eye(len(signs))
+        found[on > 0.0] = np.linalg.pinv(inner, rcond=1e-12) @ signs
     return found
 
 

@@ -62,7 +62,7 @@ from scipy.sparse import csr_matrix
 from surefair import kernels
 from surefair.criteria import FEW, Comparisons, Entries, surrogate
 from surefair.learners._settings import Settings, own
-from surefair.learners.geometry import combinations, n_sweeps, of_pairs, solved
+from surefair.learners.geometry import n_sweeps, of_pairs, solved
 from surefair.learners.multipliers import Multipliers
 from surefair.learners.stochastic_newton import Learnt, recoded, spread_out
 from surefair.learners.survey import survey_sparse
@@ -529,9 +529,7 @@ class PrimalDual:
         inverse, tangent = (np.ascontiguousarray(array[:, 0]) for array in (state.inverse, state.tangent))
         lift = tangent @ inverse
         gram = lift @ tangent.T
-        on = state.followed[:, 0]
-        _, pairs = combinations(c, gram, on, np.ones(c.n_rates))
-        inverted = solved(c, gram, on, self.give, pairs[:, : len(inverse)])
+        inverted = solved(c, gram, state.followed[:, 0], self.give)
         return kernels.Geometry(inverse, tangent, tangent, tangent, lift, gram, inverted, np.zeros(len(inverse)))
 
     def _unit(self, state: PrimalDualState) -> float:

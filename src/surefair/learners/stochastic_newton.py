@@ -44,7 +44,7 @@ from surefair import kernels
 from surefair.criteria import Comparisons, Entries, surrogate
 from surefair.learners._settings import Settings
 from surefair.learners.acceleration import fixed_points
-from surefair.learners.geometry import combinations, floored_inverse, lifted, n_clear, n_sweeps, noise_scale, solved
+from surefair.learners.geometry import combinations, floored_inverse, lifted, n_sweeps, noise_scale, solved
 from surefair.learners.multipliers import Multipliers, row_numbers
 from surefair.learners.survey import Point, find_leverage, survey
 from surefair.learners.trace import symmetric
@@ -134,7 +134,6 @@ class NewtonState(NamedTuple):
     derivative: FloatArray  # (C, 1, D), likewise for values
     followed: FloatArray  # (J, 1), whether each pair is constrained
     noise: FloatArray  # (F, 1), what chance contributes to G H⁻¹ Gᵀ of each rate
-    rank: FloatArray  # (1, 1), how many combinations of gaps have slopes that are more than chance
     limit: FloatArray  # (1, 1), leverage ωℓ''xᵀH⁻¹x of a row that must be known before a step is taken
     until: FloatArray  # (1, 1), number of rows at which these are renewed
     rows: FloatArray  # (p, 1, D + 4 + columns): rows of an incomplete block: features, label, weight, key, groups
@@ -186,7 +185,6 @@ class StochasticNewton:
             derivative=np.zeros((C, 1, D)),
             followed=np.ones((J, 1)),
             noise=np.zeros((c.n_rates, 1)),
-            rank=np.zeros((1, 1)),
             limit=np.full((1, 1), np.inf),
             until=np.zeros((1, 1)),
             rows=np.zeros((0, 1, D + PACKED + len(c.sizes))),
@@ -526,12 +524,10 @@ class StochasticNewton:
         followed = c.followed(looked_at, rates, slopes * np.sqrt(metric), noise, state.followed[:, 0])
         noise = noise * noise_scale(inverse, plain, self.form.ridge)
         usual = float(np.sum(inverse * plain)) - float(np.diag(inverse) @ self.form.ridge)
-        length, _ = self._combinations(slopes, inverse, followed, noise)
         step = max(1, max(k // GROWTH, D) // self.stride) * self.stride
         return state._replace(
             inverse=inverse.reshape(D, 1, D),
             noise=noise[:, None],
-            rank=np.full((1, 1), float(n_clear(c, length, D, int(state.rank[0, 0])))),
             tangent=tangent[:, None],
             derivative=(state.steep[:, 0] / size)[:, None],
             followed=followed[:, None],
@@ -611,7 +607,7 @@ class StochasticNewton:
             "slopes": (C, 1, D), "steep": (C, 1, D), "size": (C, 1, 1 + D), "seen": (C, 1),
             "scatter": (D + C + 1, 1, D + C + 1), "path": (D + 2, 1, D + 2), "inverse": (D, 1, D),
             "tangent": (C, 1, D), "derivative": (C, 1, D), "followed": (J, 1), "noise": (c.n_rates, 1),
-            "rank": (1, 1), "limit": (1, 1), "until": (1, 1),
+            "limit": (1, 1), "until": (1, 1),
             "rows": (len(arrays["state_rows"]), 1, D + PACKED + len(c.sizes)),
         }  # fmt: skip
 
@@ -625,7 +621,7 @@ class StochasticNewton:
         label, weight = state.rows[:, 0, D], state.rows[:, 0, D + 1]
         if not (whole.all() and (np.abs(label) == 1.0).all() and (weight >= 0.0).all()):
             raise ValueError("The rows that wait for others have a label, a weight or a group that does not exist.")
-        if not (0.0 <= state.rank[0, 0] <= max(c.n_rates, 1) and 0.0 <= state.until[0, 0] < 2.0**62):
+        if not 0.0 <= state.until[0, 0] < 2.0**62:
             raise ValueError("The state says that it is renewed at a number of rows which never comes.")
         if not state.k >= len(self.form.first.y) + len(state.rows):
             raise ValueError("The state has fewer rows than it began with and than wait.")
@@ -663,23 +659,14 @@ class StochasticNewton:
         lift, scale = lifted(c, inverse, along, steep, on)
         derivative = scale * tangent if scale > 0.0 else derivative  # what is predicted and what is tracked must agree
         gram = lift @ along.T
-        _, pairs = self._combinations(along, inverse, on, state.noise[:, 0])
-        inverted = solved(c, gram, on, self.give, pairs[:, : int(state.rank[0, 0])])
+        inverted = solved(c, gram, on, self.give)
         return kernels.Geometry(inverse, tangent, derivative, along, lift, gram, inverted, self.form.ridge)
 
     def lengths(self, state: NewtonState) -> FloatArray:
-        """Squared lengths of the slopes of the combinations of gaps that an equality acts on, relative to chance."""
+        """Squared lengths of the slopes of the combinations of gaps that are constrained, relative to chance."""
         c = self.form.comparisons
         slopes = c.rate_sums(c.shares(self._moving_of(state.anchor).value[:, 0]), state.tangent[:, 0])
-        return self._combinations(slopes, state.inverse[:, 0], state.followed[:, 0], state.noise[:, 0])[0]
-
-    def _combinations(
-        self, slopes: FloatArray, inverse: FloatArray, on: FloatArray, noise: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Combinations of gaps that an equality or a penalty makes small; a tolerance is for single pairs."""
-        if self.settings.tolerance > 0.0 or not on.any():
-            return np.zeros(0), np.zeros((np.count_nonzero(on), 0))
-        return combinations(self.form.comparisons, slopes @ inverse @ slopes.T, on, noise)
+        return combinations(c, slopes @ state.inverse[:, 0] @ slopes.T, state.followed[:, 0], state.noise[:, 0])
 
     def _comparing(self, state: NewtonState) -> kernels.Comparing:
         s = self.settings

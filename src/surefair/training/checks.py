@@ -41,6 +41,7 @@ from surefair.rows import Census, FloatArray, Groups, IntArray, is_sparse
 from surefair.rows.sketch import Sketch, count_pairs, hash_rows
 from surefair.training.coordinates import enough_rows
 from surefair.training.fit import Begun, Fit
+from surefair.training.warm_up import SEVERAL
 
 FEW_WRONG = 0.02  # share of rows on the wrong side; with more of them, no hyperplane can separate the labels
 
@@ -131,15 +132,11 @@ def _rarer_sides(fit: Fit, words: list[str]) -> dict[str, float]:
 
 
 def _check_combinations(fit: Fit) -> list[Diagnostic]:
-    """Check whether an equality of several gaps acts on more than chance."""
-    if not fit.is_newton or fit.problem.tolerance > 0.0 or fit.problem.penalty is not None:
-        return []
+    """Check whether several gaps that are made 0, or nearly so, can be changed independently."""
     learner: Any = fit.learner
-    gaps = learner.pushes(fit.state)[1] * fit.state.followed
-    largest = int(np.argmax(np.abs(gaps[:, 0])))
-    error = float(gaps[largest, 1:].std(ddof=1)) if fit.problem.n_replicates > 1 else 0.0
-    held = int(fit.state.rank[0, 0])
-    return entangled_gaps.check(learner.lengths(fit.state), held, float(abs(gaps[largest, 0])), error)
+    if not fit.is_newton or fit.problem.penalty is not None or learner.settings.tolerance > SEVERAL:
+        return []
+    return entangled_gaps.check(learner.lengths(fit.state))
 
 
 def _matters(fit: Fit, left: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -36,7 +36,7 @@ from surefair.training.coordinates import (
 )
 from surefair.training.problem import Problem
 from surefair.training.stationary import Stationary
-from surefair.training.warm_up import WIDTH, Task, rebuild, warm_up
+from surefair.training.warm_up import WIDTH, Task, rebuild, tolerance_of, warm_up
 from surefair.training.warm_up_sparse import scaling, sparse_learner
 
 RANK = 1e-10  # singular values below this share of the largest are rounding
@@ -455,12 +455,13 @@ def task_of(problem: Problem, rows: Rows) -> Task:
     """Return the problem as one whose constraint is learnt from rows like these."""
     groups = rows.names.groups
     criterion = problem.criterion if groups is not None else None
+    comparisons = Comparisons.of(criterion, problem.surrogate, groups.sizes if criterion and groups else ())
     return Task(
         loss=problem.loss,
-        comparisons=Comparisons.of(criterion, problem.surrogate, groups.sizes if criterion and groups else ()),
+        comparisons=comparisons,
         alpha=problem.alpha,
         width=WIDTH if problem.sharpness is None else 1.0 / problem.sharpness,
-        tolerance=problem.tolerance,
+        tolerance=tolerance_of(comparisons, problem.tolerance) if problem.penalty is None else problem.tolerance,
         penalty=problem.penalty or 0.0,
         fit_intercept=problem.fit_intercept,
         dtype=problem.dtype,

@@ -24,12 +24,9 @@ from numpy.typing import NDArray
 from surefair import kernels
 from surefair.criteria import Comparisons, Entries, surrogate
 from surefair.learners.geometry import (
-    combinations,
     floored_inverse,
     lifted,
     multipliers,
-    n_clear,
-    noise_scale,
     solved,
 )
 from surefair.losses import Loss
@@ -43,9 +40,9 @@ NEARLY = 1e-6  # size of a residual that is good enough if it does not shrink an
 STAGES = (0.8, 0.6, 0.4, 0.2)  # shares of the gap of the free optimum in which the tolerance comes down
 WEIGHTS = (0.01, 0.1)  # shares of a penalty in which it goes up
 STEPS = 80  # of Newton's method in each stage, at most
-SETTLED = 20  # steps after which no combination of pairs is released, or the solver could go round in circles
 STILL = 1e-3  # share by which θ or the multipliers move, at most, while the Hessian stays as it is
 PATIENCE = 12  # steps without a smaller residual after which the solver gives up a replicate
+HALVES = 3  # how often the solver tries a tolerance half-way to one that it does not reach
 RELEASES = 3  # how often a pair may be released in one stage: it circles if the constraint itself makes it unclear
 BETTER = 0.995  # share of the objective below which another optimum is clearly better
 USELESS = 0.01  # share of the rarer decision below which any better optimum is clearly better
@@ -389,21 +386,30 @@ class Conditions:
     def _tighten(self, theta: FloatArray, levels: Sequence[Level], rival: Path | None = None) -> Path | None:
         """Descend from a start through the levels.
 
-        If the last level is not reached, the end is that of the last level that was. Returns None as soon as it is
-        clear that the end will be that of a rival, or not clearly better.
+        If the last level is not reached, the solver tries a tolerance half-way to it. If that does not help either, the
+        end is that of the last level that was reached. Returns None as soon as it is clear that the end will be that of
+        a rival, or not clearly better.
         """
         push = np.zeros(len(self.comparisons.pairs))
-        reached = False
         value = self.value(theta)
         points = {}
         end = Stationary(theta, push, value, False)
-        for level in levels:
-            theta, push, reached = self._newton(theta, push, level, RESIDUAL if level is levels[-1] else LOOSE)
+        last = levels[-1]
+        waiting = list(levels)
+        at = Level(np.inf, 0.0)  # the last level that was reached
+        halves = 0
+        while waiting:
+            level = waiting.pop(0)
+            theta, push, reached = self._newton(theta, push, level, RESIDUAL if level is last else LOOSE)
             value = self._objective(theta, level)
             points[level] = theta
             if reached:
-                end = Stationary(theta, push, value, level is levels[-1])
-            if rival is not None and rival.end.reached and level is not levels[-1]:
+                end, at = Stationary(theta, push, value, level is last), level
+            elif level is last and halves < HALVES and 0.0 < last.tolerance < at.tolerance < np.inf:
+                halves += 1
+                theta, push = end.theta, end.push
+                waiting = [Level(float(np.sqrt(at.tolerance * last.tolerance)), 0.0), last]
+            if rival is not None and rival.end.reached and level in rival.points and level is not last:
                 apart = np.linalg.norm(theta - rival.points[level])
                 if value >= rival.bound or apart < SAME * np.linalg.norm(theta):
                     return None
@@ -417,20 +423,6 @@ class Conditions:
             value += 0.5 / level.give * float(np.sum(self._gaps(self.tangent(theta)) ** 2))
         return value
 
-    def clear(
-        self, tangent: Tangent, inverse: FloatArray, plain: FloatArray, on: FloatArray, before: int = 0,
-        release: bool = True,
-    ) -> FloatArray:  # fmt: skip
-        """Combinations of the pairs that are on whose slopes are more than chance, as columns, longest first.
-
-        ``before`` is how many there were so far; without ``release`` there will be no fewer.
-        """
-        c = self.comparisons
-        noise = tangent.noise * noise_scale(inverse, plain, self.ridge)
-        length, pairs = combinations(c, tangent.slopes @ inverse @ tangent.slopes.T, on, noise)
-        rank = n_clear(c, length, len(inverse), before)
-        return pairs[:, : rank if release else max(rank, before)]
-
     @np.errstate(over="ignore", invalid="ignore")  # a search that runs away is given up
     def _newton(
         self, theta: FloatArray, push: FloatArray, level: Level, enough: float, patience: int = STEPS
@@ -441,7 +433,7 @@ class Conditions:
         left = best = np.inf
         on = np.asarray(push != 0.0, dtype=np.float64)
         released = np.zeros(len(on))
-        rank = latest = 0
+        latest = 0
         moved = np.inf  # since the Hessian was computed, relative to θ and to the multipliers
         for number in range(STEPS):
             at = self._at(theta)
@@ -460,21 +452,15 @@ class Conditions:
             lift, _ = lifted(c, inverse, tangent.slopes, tangent.steep, on)
             gram = lift @ tangent.slopes.T
             gap = self._gaps(tangent) - give * push
-            pairs = np.zeros((0, 0))
-            if tolerance == 0.0 and on.any():
-                pairs = self.clear(tangent, inverse, plain, on, rank, release=number < SETTLED)
-                rank = pairs.shape[1]
-                over = np.abs(np.linalg.qr(pairs)[0].T @ gap[on > 0.0])
-            else:
-                slack = np.where(push != 0.0, np.abs(gap - np.sign(push) * tolerance), 0.0)
-                over = on * np.maximum(slack, np.abs(gap) - tolerance)
+            slack = np.where(push != 0.0, np.abs(gap - np.sign(push) * tolerance), 0.0)
+            over = on * np.maximum(slack, np.abs(gap) - tolerance)
             pull = c.by_rate(push)
             left = max(np.abs(slope + pull @ tangent.slopes).max(), over.max(initial=0.0))
             if left < enough:
                 return theta, push, True
             rates = tangent.rates - lift @ slope
             if tolerance == 0.0:
-                new = solved(c, gram, on, give, pairs) @ rates
+                new = solved(c, gram, on, give) @ rates
             else:
                 new = multipliers(c, gram, rates, on, tolerance, give, push)
             step = -inverse @ (slope + c.by_rate(new) @ tangent.slopes)

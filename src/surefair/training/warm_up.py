@@ -30,6 +30,8 @@ from surefair.training.stationary import PATIENCE, Conditions, Stationary
 WIDTH = 0.75
 """Width of the slope of a decision, relative to the spread of the scores, unless ``sharpness`` says otherwise."""
 
+SEVERAL = 0.01  # tolerance of several gaps, at least
+
 ENOUGH = 4e-4  # residual of a replicate times √n; that moves it by about a thousandth of its distance from the fit
 ROUNDING = 1e-12  # deviation from its mean, relative to its size, up to which a column is constant
 VARIES = 0.01  # mean square of a coordinate, which is 1 unless features are redundant
@@ -82,7 +84,21 @@ class Task(NamedTuple):
         n = len(conditions.y)
         if near is None and n > MANY:
             near = self.solve(conditions.part(slice(None, None, -(-n // SOME))))
-        return conditions.solve(self.tolerance, self.penalty * self.loss.penalty_factor, near)
+        return conditions.solve(self.tolerance, self.effective_penalty, near)
+
+    @property
+    def effective_penalty(self) -> float:
+        """R₂ as the solver takes it."""
+        return self.penalty * self.loss.penalty_factor
+
+
+def tolerance_of(comparisons: Comparisons, tolerance: float) -> float:
+    """Return the tolerance in use.
+
+    To make several gaps exactly 0 is often next to impossible, because some combination of them hardly depends on the
+    coefficients, or only by chance.
+    """
+    return max(tolerance, SEVERAL) if len(comparisons.pairs) > 1 else tolerance
 
 
 def coordinates(X: FloatArray, weight: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
@@ -187,7 +203,7 @@ def _settled(
     V = conditions.weight[:, None] * learner.settings.multipliers.of(learner.form.first.key, state.theta.shape[1])
     for column in which.tolist():
         own = replace(conditions, weight=V[:, column] / V[:, column].mean())
-        found = own.beside(fit, task.tolerance, task.penalty * task.loss.penalty_factor, enough, PATIENCE)
+        found = own.beside(fit, task.tolerance, task.effective_penalty, enough, PATIENCE)
         state = learner.moved(state, column, V[:, column], found.theta, found.push) if found.reached else state
     return state
 

@@ -202,7 +202,7 @@ def _settled(
     enough = ENOUGH / np.sqrt(len(conditions.y))
     V = conditions.weight[:, None] * learner.settings.multipliers.of(learner.form.first.key, state.theta.shape[1])
     for column in which.tolist():
-        own = replace(conditions, weight=V[:, column] / V[:, column].mean())
+        own = replace(conditions, weight=V[:, column]).part(V[:, column] > 0.0)
         found = own.beside(fit, task.tolerance, task.effective_penalty, enough, PATIENCE)
         state = learner.moved(state, column, V[:, column], found.theta, found.push) if found.reached else state
     return state

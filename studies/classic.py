@@ -35,13 +35,13 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import surefair as sf
-from surefair.classifier import problem_of
 from surefair.inference.coefficients import coefficient_limits
 from surefair.inference.limits import limits
 from surefair.inference.scoring import binomial_limits
 from surefair.rows import Levels, Names, Rows
 from surefair.training.fit import Fit
 from surefair.training.model import Model
+from surefair.training.parameters import problem_of
 
 N, LEVEL, BOUNDS = 100_000, 0.95, (0.93, 0.97)
 REPLICATES = {"basic": 200, "plug_in": 0, "random_scaling": 0, "cheap": 5}  # replicates that each method needs

@@ -23,10 +23,11 @@ from calibration import N_POPULATION, SEED, population
 
 import surefair as sf
 from surefair.calibration.repetitions import draw
-from surefair.classifier import declare, problem_of
+from surefair.classifier import declare
 from surefair.inference.counts import count, rates_of
 from surefair.inference.theory import learnt_optima
 from surefair.training.model import Model
+from surefair.training.parameters import problem_of
 
 MOST = 1.15
 CELLS = [

@@ -27,10 +27,10 @@ from surefair.audit.findings import ask
 from surefair.audit.run import MODELS, Running
 from surefair.audit.settings import AuditSettings
 from surefair.calibration.repetitions import rates_on
-from surefair.classifier import problem_of
 from surefair.inference.metric import get_metric
 from surefair.inference.theory import learnt_optima
 from surefair.tables.intake import read_all
+from surefair.training.parameters import problem_of
 
 ROWS, FEATURES = (500, 1_000, 2_000, 5_000), (5, 20, 50)
 FILES = (1_000, 2_000, 5_000)

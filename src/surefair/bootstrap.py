@@ -32,13 +32,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from surefair.classifier import (
-    check_both_labels,
-    check_groups_given,
-    check_labels,
-    draw_seed,
-    label_levels,
-)
+from surefair.classifier import check_groups_given
 from surefair.criteria import Criterion
 from surefair.diagnostics import Diagnostic, failed_refits, issue, low_coverage, no_sample_weight
 from surefair.engines.local import called
@@ -51,7 +45,16 @@ from surefair.inference.sample import Input, Sample, check_clusters
 from surefair.inference.sources import SOURCES
 from surefair.learners.multipliers import LAWS, SIGNED_LAWS, Multipliers
 from surefair.names import one_of
-from surefair.rows import FloatArray, IntArray, as_keys, as_weight, check_some_weight, same_length
+from surefair.rows import (
+    FloatArray,
+    IntArray,
+    as_keys,
+    as_weight,
+    check_some_weight,
+    same_length,
+)
+from surefair.rows.labels import check_both_labels, check_labels, label_levels
+from surefair.training.parameters import draw_seed
 
 RESAMPLE = "resample"
 MULTIPLIERS = (*(law for law in LAWS if law not in SIGNED_LAWS), RESAMPLE)

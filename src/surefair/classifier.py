@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import fields, replace
-from numbers import Real
+from dataclasses import replace
 from threading import Lock
 from types import NoneType
 from typing import Any, Self
@@ -21,11 +20,9 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from surefair.criteria import CRITERIA, SURROGATES, Criterion, Slabs, get_criterion
+from surefair.criteria import Criterion
 from surefair.diagnostics import Diagnostic, issue
 from surefair.inference.arbitrariness import Arbitrariness, Decided
 from surefair.inference.checks import coefficient_diagnostics
@@ -37,16 +34,13 @@ from surefair.inference.limits import BOOTSTRAP_METHODS, METHODS, check_level
 from surefair.inference.metric import get_metric
 from surefair.inference.sources import SOURCES, Tally
 from surefair.inference.stretches import check_anytime
-from surefair.learners.multipliers import LAWS, SIGNED_LAWS
 from surefair.learners.schedules import PolynomialDecay
-from surefair.losses import LOSSES
 from surefair.names import one_of
 from surefair.rows import (
     CodedColumn,
     FloatArray,
     Groups,
     IntArray,
-    Levels,
     Names,
     Rows,
     as_column,
@@ -62,15 +56,15 @@ from surefair.rows import (
     together,
     with_intersection,
 )
+from surefair.rows.labels import check_both_labels, check_labels, label_levels
 from surefair.storage.archive import Place, check_same, naming, read_archive, write_archive
 from surefair.storage.checks import value_of
 from surefair.training.fit import Fit, Learn, check_plain, check_wide, is_wide
-from surefair.training.model import Model, Problem
-from surefair.training.problem import SOLVERS
+from surefair.training.model import Model
+from surefair.training.parameters import check_law, check_parameters, draw_seed, parameters_of, problem_of
+from surefair.training.problem import Problem
 
-DTYPES = ["float64", "float32"]
 FORMAT, VERSION = "surefair.FairClassifier", 12
-MOST_REPLICATES = 1_000_000
 _TAKING_OVER = Lock()  # held while a model takes the place of the one that it was trained from
 LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")  # of data frames
 
@@ -346,7 +340,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> bool((sf.FairClassifier.from_model(clf.model_).coef_ == clf.coef_).all())
         True
         """
-        return take_over(cls(**_parameters(model.problem)), model, "pandas")
+        return take_over(cls(**parameters_of(model.problem)), model, "pandas")
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -654,7 +648,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_folds must be a whole number, 2 or larger; received {n_folds!r}.")
         if self.step_size != "auto":
             raise ValueError("Cross-fitting solves the problem exactly, so step_size must be 'auto'.")
-        _check_law(self.multiplier, "cross-fitting, which solves the problem exactly")
+        check_law(self.multiplier, "cross-fitting, which solves the problem exactly")
         if self.n_replicates < 2:
             raise ValueError(
                 f"An interval needs two replicates or more; received n_replicates={self.n_replicates}. Use 200."
@@ -997,7 +991,7 @@ def _rebuilt(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FairClass
         name: value_of({name: params.pop(name, None)}, name, (int, NoneType), low=low, high=high)
         for name, low, high in (("random_state", 0, 2**32 - 1), ("n_jobs", -1024, 1024))
     }
-    clf = FairClassifier(**_parameters(Problem.unpack(params)), **own)
+    clf = FairClassifier(**parameters_of(Problem.unpack(params)), **own)
     check_parameters(clf)
     if meta["model"] is not None:
         model = Model.unpack(value_of(meta, "model", dict), arrays)
@@ -1047,41 +1041,6 @@ def declare(
     check_both_labels(model.labels)
     check_some_weight(rows.weight, "to learn from")
     return new, model, rows, given
-
-
-def check_labels(y: Any, estimator: str = "FairClassifier") -> CodedColumn:
-    """Return labels as one column of a type that can be a class."""
-    if y is None:
-        raise ValueError(f"This {estimator} estimator requires y to be passed, but the target y is None.")
-    if getattr(y, "ndim", 1) == 2 and not isinstance(y, np.ma.MaskedArray):
-        y = column_or_1d(y, warn=True)
-    labels = CodedColumn.of(y, "label")
-    if labels.found.dtype.kind == "f" and np.isinf(labels.found).any():
-        raise ValueError("Input y contains infinity. Labels are two values, such as 0 and 1.")
-    return labels
-
-
-def label_levels(declared: Any, classes: Any = None) -> Levels:
-    """Return the labels, of which there must be at most two."""
-    levels = Levels.of(declared, "label")
-    if classes is not None and len(levels.values) != 2:
-        raise ValueError(f"classes must hold both labels; received {list(classes)!r}.")
-    if len(levels.values) > 2:
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {type_of_target(declared)}: "
-            f"exactly two labels are needed, received {len(levels.values)} "
-            f"({', '.join(map(repr, levels.values[:5].tolist()))}{', …' if len(levels.values) > 5 else ''})."
-        )
-    return levels
-
-
-def check_both_labels(levels: Levels) -> None:
-    """Refuse rows of one label only."""
-    if len(levels.values) == 1:
-        raise ValueError(
-            f"Classifier can't train when only one class is present: exactly two labels are needed, received "
-            f"{levels.values.tolist()}."
-        )
 
 
 def check_groups_given(sensitive_features: Any) -> None:
@@ -1148,77 +1107,6 @@ def take_over(clf: FairClassifier, model: Model, library: str) -> FairClassifier
     return clf
 
 
-def check_parameters(clf: FairClassifier, fixed: bool = False) -> None:
-    """Refuse parameters that make no sense; ``fixed`` where a constraint set fixes the constraint."""
-    criterion = None if clf.criterion is None else get_criterion(clf.criterion)
-    one_of(clf.loss, LOSSES, "loss")
-    one_of(clf.surrogate, SURROGATES, "surrogate")
-    one_of(clf.multiplier, ["auto", *LAWS], "multiplier")
-    one_of(clf.dtype, DTYPES, "dtype")
-    one_of(clf.solver, SOLVERS, "solver")
-    if clf.solver == "exact":
-        _check_law(clf.multiplier, "solver='exact'")
-    if isinstance(clf.step_size, str):
-        one_of(clf.step_size, ["auto"], "step_size")
-    elif not isinstance(clf.step_size, PolynomialDecay):
-        raise ValueError(
-            f"step_size must be 'auto' or a schedule such as sf.PolynomialDecay(0.5, 0.6); received {clf.step_size!r}."
-        )
-    if criterion is not None and criterion.form is None:
-        raise ValueError(
-            f"criterion={criterion.name!r} can be measured but not constrained. Train with another criterion, or "
-            f"with criterion=None, and pass metric={criterion.name!r} to fairness_interval."
-        )
-    for name in ("fit_intercept", "intersections"):
-        if not isinstance(getattr(clf, name), bool | np.bool_):
-            raise ValueError(f"{name} must be True or False; received {getattr(clf, name)!r}.")
-    if clf.sharpness is not None and not (isinstance(clf.sharpness, Real) and 0.0 < clf.sharpness < np.inf):
-        raise ValueError(f"sharpness must be None or a positive number; received {clf.sharpness!r}.")
-    for name in ("tolerance", "alpha"):
-        value = getattr(clf, name)
-        if not (isinstance(value, Real) and 0.0 <= float(value) < np.inf):
-            raise ValueError(f"{name} must be a number, 0 or larger; received {value!r}.")
-    if clf.penalty is not None and not (isinstance(clf.penalty, Real) and 0.0 < float(clf.penalty) < np.inf):
-        raise ValueError(f"penalty must be a positive number, or None for a constraint; received {clf.penalty!r}.")
-    if clf.penalty is not None and clf.tolerance > 0.0:
-        raise ValueError(
-            f"tolerance bounds the gap of a constraint, and penalty takes the place of a constraint; received "
-            f"tolerance={clf.tolerance!r} and penalty={clf.penalty!r}. Leave one of them out."
-        )
-    for name, least in (("n_replicates", 0), ("n_warmup", 1)):
-        value = getattr(clf, name)
-        if not (isinstance(value, int | np.integer) and value >= least):
-            raise ValueError(f"{name} must be a whole number, {least} or larger; received {value!r}.")
-    if clf.n_replicates > MOST_REPLICATES:
-        raise ValueError(
-            f"n_replicates must be {MOST_REPLICATES:,} or less; received {clf.n_replicates:,}, which would need "
-            f"{64 * clf.n_replicates / 2**30:,.1f} GiB even with one feature. 200 are enough for intervals of 95 %."
-        )
-    if fixed or clf.step_size != "auto":
-        _check_fixed(clf, criterion)
-    elif criterion is not None:
-        _check_learnt(clf)
-
-
-def _check_learnt(clf: FairClassifier) -> None:
-    """Refuse what a constraint that is learnt from all rows cannot do."""
-    if clf.surrogate == "decisions" and clf.tolerance >= 1.0:
-        raise ValueError(
-            f"tolerance bounds the gap between two shares of decisions, so it must be less than 1; received "
-            f"{clf.tolerance!r}."
-        )
-
-
-def _check_fixed(clf: FairClassifier, criterion: Criterion | None) -> None:
-    """Refuse what a constraint that is fixed by a set of rows cannot do."""
-    penalised = criterion is not None and criterion.form is not Slabs
-    if penalised and clf.step_size == "auto" and clf.multiplier in SIGNED_LAWS:
-        raise ValueError(
-            f"multiplier={clf.multiplier!r} has negative weights, for which the implicit penalty step of "
-            "step_size='auto' is not defined. Use 'two_point', 'exponential' or 'poisson'."
-        )
-
-
 def _check_method(method: str, source: str, clusters: Any) -> None:
     """Refuse methods that evaluation rows in clusters do not have."""
     if clusters is not None and SOURCES[source].evaluation and method != "percentile":
@@ -1226,52 +1114,6 @@ def _check_method(method: str, source: str, clusters: Any) -> None:
             f"With clusters, limits of source {source!r} do not depend on the method; received method={method!r}. "
             "Leave method out."
         )
-
-
-def _check_law(multiplier: str, what: str) -> None:
-    """Refuse negative weights where the problem of a replicate would then have no optimum."""
-    if multiplier in SIGNED_LAWS:
-        raise ValueError(
-            f"multiplier={multiplier!r} has negative weights, which do not work for {what}. Use 'auto', 'two_point', "
-            "'exponential' or 'poisson'."
-        )
-
-
-def problem_of(clf: FairClassifier, seed: int) -> Problem:
-    """Return the parameters with names looked up."""
-    return Problem(
-        criterion=None if clf.criterion is None else get_criterion(clf.criterion),
-        loss=LOSSES[clf.loss],
-        tolerance=float(clf.tolerance),
-        surrogate=clf.surrogate,
-        penalty=None if clf.penalty is None else float(clf.penalty),
-        sharpness=None if clf.sharpness is None else float(clf.sharpness),
-        alpha=float(clf.alpha),
-        step_size=clf.step_size if isinstance(clf.step_size, PolynomialDecay) else None,
-        solver=clf.solver,
-        n_replicates=int(clf.n_replicates),
-        multiplier=clf.multiplier,
-        seed=int(seed),
-        n_warmup=int(clf.n_warmup),
-        fit_intercept=bool(clf.fit_intercept),
-        intersections=bool(clf.intersections),
-        dtype=clf.dtype,
-    )
-
-
-def _parameters(problem: Problem) -> dict[str, Any]:
-    """Return the parameters of a classifier from which ``problem_of`` would make this problem."""
-    found = {field.name: getattr(problem, field.name) for field in fields(problem)}
-    criterion = problem.criterion
-    if criterion is not None and criterion == CRITERIA.get(criterion.name):
-        found["criterion"] = criterion.name
-    del found["seed"]
-    return found | {"loss": problem.loss.name, "step_size": problem.step_size or "auto"}
-
-
-def draw_seed(random_state: Any) -> int:
-    """Draw the seed of the replicates' weights from a ``random_state``."""
-    return int(check_random_state(random_state).randint(0, 2**63 - 1, dtype=np.int64))
 
 
 def _coded(

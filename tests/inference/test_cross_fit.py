@@ -5,10 +5,11 @@ import pytest
 from scipy.stats import binom
 
 import surefair as sf
-from surefair.classifier import declare, problem_of
+from surefair.classifier import declare
 from surefair.inference.cross_fit import CrossFit, deal, stretch
 from surefair.inference.interval import Question
 from surefair.inference.metric import get_metric
+from surefair.training.parameters import problem_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
 

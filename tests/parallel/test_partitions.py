@@ -12,11 +12,12 @@ from fits import APART, FORMS, PAPER, SOME, N, classifier, n_first, on, sample, 
 from scipy.sparse import csr_matrix
 
 import surefair as sf
-from surefair.classifier import begin, draw_seed
+from surefair.classifier import begin
 from surefair.diagnostics import LateColumn, LateGroup, SmallGroup, StartNotForgotten
 from surefair.parallel import fit_partitions, fit_shards, shard_seed
 from surefair.parallel import partitions as partitions_module
 from surefair.tables.intake import Columns, read_all
+from surefair.training.parameters import draw_seed
 
 # -- fit_shards --------------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,6 @@ from surefair.audit.result import Audit
 from surefair.audit.settings import AuditSettings
 from surefair.audit.shards import Plan, Shard
 from surefair.audit.stream import Run, Stream
-from surefair.classifier import draw_seed, problem_of
 from surefair.diagnostics import Diagnostic, dependent_rows
 from surefair.diagnostics.changing_gap import ChangingGap
 from surefair.inference.asymptotic import ASYMPTOTIC
@@ -44,6 +43,7 @@ from surefair.tables.reading import in_order
 from surefair.tables.source import Sample
 from surefair.tables.split import HELD_OUT, hold_out, share_held_out, side_of
 from surefair.training.model import Model
+from surefair.training.parameters import draw_seed, problem_of
 
 CLUSTERS = 30  # that must be held out
 LEAST = 50  # rows to train on

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from surefair.audit.judging import Judging
-from surefair.classifier import FairClassifier, check_parameters
+from surefair.classifier import FairClassifier
 from surefair.criteria import CRITERIA
 from surefair.inference.metric import get_metric
 from surefair.names import one_of
 from surefair.tables.intake import Columns
+from surefair.training.parameters import check_parameters
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,12 @@ from surefair.audit.settings import AuditSettings
 from surefair.calibration.repetitions import Outcome, gap_of, is_signed, of_interval, rates_on, repeat, table
 from surefair.calibration.result import Calibration
 from surefair.calibration.run import LEAST_ROWS, MOST_REPETITIONS, check_room, check_whole
-from surefair.classifier import draw_seed, problem_of
 from surefair.inference.metric import Metric, get_metric
 from surefair.inference.theory import learnt_optima
 from surefair.names import counted
 from surefair.rows import check_some_weight, make_frame
 from surefair.tables.intake import read_all
+from surefair.training.parameters import draw_seed, problem_of
 
 SOURCES = ("evaluation", "total")
 

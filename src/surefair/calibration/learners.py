@@ -30,7 +30,6 @@ from surefair.calibration.repetitions import (
     table,
 )
 from surefair.calibration.result import Calibration
-from surefair.classifier import check_both_labels, check_labels, label_levels
 from surefair.engines.local import called
 from surefair.inference.counts import Counts, count_weights, rates_of
 from surefair.inference.interval import Question
@@ -46,6 +45,7 @@ from surefair.rows import (
     make_frame,
     same_length,
 )
+from surefair.rows.labels import check_both_labels, check_labels, label_levels
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from surefair.calibration.table import add_up, judge
-from surefair.classifier import FairClassifier, draw_seed
+from surefair.classifier import FairClassifier
 from surefair.diagnostics import Diagnostic
 from surefair.engines.local import called
 from surefair.inference.checks import coefficient_diagnostics
@@ -26,6 +26,7 @@ from surefair.progress import progress_bar
 from surefair.rows import FloatArray, Rows
 from surefair.threads import one_blas_thread
 from surefair.training.model import Model
+from surefair.training.parameters import draw_seed
 from surefair.training.problem import Problem
 
 CHUNK = 25

@@ -18,14 +18,7 @@ from surefair.bootstrap import BootstrapClassifier
 from surefair.calibration.learners import calibrate_learner
 from surefair.calibration.repetitions import Design, Fitting, draw, repeat, table
 from surefair.calibration.result import Calibration
-from surefair.classifier import (
-    FairClassifier,
-    check_groups_given,
-    check_parameters,
-    declare,
-    draw_seed,
-    problem_of,
-)
+from surefair.classifier import FairClassifier, check_groups_given, declare
 from surefair.criteria import Criterion
 from surefair.inference.coefficients import COVARIANCE_METHODS
 from surefair.inference.interval import Question, plain
@@ -38,6 +31,7 @@ from surefair.inference.theory import learnt_optima, nearest, population_optima
 from surefair.names import counted, one_of
 from surefair.rows import FloatArray, IntArray, Rows, make_frame
 from surefair.training.model import Model, Problem
+from surefair.training.parameters import check_parameters, draw_seed, problem_of
 
 LEAST_ROWS = 10
 """Rows without which data cannot stand for a population."""

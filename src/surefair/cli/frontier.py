@@ -61,12 +61,13 @@ def command(
     """
     from dataclasses import replace
 
-    from surefair.classifier import FairClassifier, draw_seed, problem_of
+    from surefair.classifier import FairClassifier
     from surefair.inference.interval import Question
     from surefair.inference.limits import check_level
     from surefair.inference.metric import get_metric
     from surefair.selection.frontier import check_path, check_tolerances, frontier_of, held_out, train_path
     from surefair.tables.intake import Columns, read_all
+    from surefair.training.parameters import draw_seed, problem_of
 
     with one_line_errors(out):
         asked = check_tolerances(_numbers(tolerances))

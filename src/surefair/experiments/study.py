@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair import datasets
-from surefair.classifier import FairClassifier, check_parameters, draw_seed, problem_of
+from surefair.classifier import FairClassifier
 from surefair.criteria import get_criterion
 from surefair.diagnostics import Diagnostic
 from surefair.experiments.setups import TABLE, TITLES, Preset, Setup
@@ -28,6 +28,7 @@ from surefair.inference.metric import Metric
 from surefair.inference.sources import Tally
 from surefair.rows import FloatArray, Groups, Levels, Names, Rows
 from surefair.training.model import Model, Problem
+from surefair.training.parameters import check_parameters, draw_seed, problem_of
 
 POPULATION = 100_000  # rows of a synthetic stream
 LOOKS = 16  # looks along the stream

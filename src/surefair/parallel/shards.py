@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from surefair.classifier import draw_seed
 from surefair.rows import Rows
 from surefair.storage.archive import Arrays, add_prefix, dump_archive, read_archive, select_changed, select_prefix
 from surefair.training.model import Model
+from surefair.training.parameters import draw_seed
 
 FORMAT, VERSION = "surefair.shard", 6
 

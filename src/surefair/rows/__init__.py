@@ -1,6 +1,6 @@
 """Rows: the one type for "some rows", and how arrays and data frames become rows.
 
-``arrays`` and ``frames`` turn input of any kind into NumPy, ``columns`` and ``groups`` code labels and groups, and
+``arrays`` and ``frames`` turn input of any kind into NumPy, ``columns``, ``groups`` and ``labels`` code them, and
 ``rows`` puts them together.
 """
 

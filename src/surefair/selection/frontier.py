@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from surefair.classifier import FairClassifier, check_groups_given, check_parameters, declare
+from surefair.classifier import FairClassifier, check_groups_given, declare
 from surefair.criteria import CRITERIA, Criterion
 from surefair.diagnostics import Diagnostic, issue
 from surefair.inference.comparison import OF_DIFFERENCES, Difference
@@ -38,6 +38,7 @@ from surefair.pages.summary import summary
 from surefair.rows import FloatArray, Groups, Rows, make_frame
 from surefair.storage.atomic import written_whole
 from surefair.training.model import Model, Problem
+from surefair.training.parameters import check_parameters
 
 FORMAT, VERSION = "surefair.Frontier", 1
 HELD_OUT = (3, 10)  # tenths of the rows that are held out for evaluation

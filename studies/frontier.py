@@ -12,7 +12,8 @@ because it has only 1,000 rows. Three tables:
 
     python studies/frontier.py [--splits R] [--peers R] [--problem NAME ...] [--jobs J] [--keep] [--quiet]
 
-The mean gap must exceed the tolerance by at most 2 percentage points, beyond two standard errors.
+The mean gap must exceed the tolerance by at most 2 percentage points, beyond two standard errors. The study saves
+finished lines in build/frontier.jsonl, with a hash of the library's code, so an interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -181,7 +182,10 @@ def main() -> None:
     args = parser.parse_args()
 
     def repeated(title: str, function: Callable[[int], Any], n: int) -> dict[str, float]:
-        return mean(list(results.in_parallel(function, range(n), title, args.quiet, args.jobs)))
+        def line() -> dict[str, float]:
+            return mean(list(results.in_parallel(function, range(n), title, args.quiet, args.jobs)))
+
+        return results.kept("frontier", {"line": title, "splits": n}, line)
 
     reached, frontier, defaults = [], [], []
     for name in args.problem:
@@ -195,7 +199,7 @@ def main() -> None:
             reached.append({"problem": name, "constraint": way} | line)
         for tolerance in TOLERANCES:
             line = repeated(
-                f"{name}, tolerance {tolerance}",
+                f"{name}, default, tolerance {tolerance}",
                 lambda r, t=tolerance, name=name: measure(name, r, {"tolerance": t}),
                 args.splits,
             )
@@ -204,7 +208,7 @@ def main() -> None:
             for kind in ("ExponentiatedGradient", "ThresholdOptimizer") if name in FAIRLEARN else ():
                 if kind == "ExponentiatedGradient" or tolerance == 0.0:
                     line = repeated(
-                        f"{name}, {kind}",
+                        f"{name}, {kind}, tolerance {tolerance}",
                         lambda r, k=kind, t=tolerance, name=name: measure_fairlearn(name, r, k, t),
                         args.peers,
                     )
@@ -212,7 +216,7 @@ def main() -> None:
         for way, params in WAYS.items():
             for tolerance in (0.0, 0.05):
                 line = repeated(
-                    f"{name}, {way}",
+                    f"{name}, {way}, tolerance {tolerance}",
                     lambda r, p=params, t=tolerance, name=name: measure(name, r, p | {"tolerance": t}),
                     few,
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +33,24 @@ def in_parallel(
     )
     shown = console.is_terminal and not quiet
     yield from track(found, title, total=len(items), console=console, transient=True, disable=not shown)
+
+
+def kept(name: str, problem: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return a line that an earlier run with the same code has finished, or compute it and save it in build."""
+    file = KEPT / f"{name}.jsonl"
+    problem = problem | {"code": digest()}
+    for text in file.read_text().splitlines() if file.exists() else ():
+        try:
+            one = json.loads(text)
+        except ValueError:  # an interruption cut the line off
+            continue
+        if one["problem"] == problem:
+            return dict(one["line"])
+    line = compute()
+    KEPT.mkdir(exist_ok=True)
+    with file.open("a") as end:
+        end.write(json.dumps({"problem": problem, "line": line}) + "\n")
+    return line
 
 
 def digest() -> str:

@@ -951,7 +951,8 @@ def save(clf: FairClassifier, path: Place) -> None:
     """
     if not isinstance(clf, FairClassifier):
         raise TypeError(f"save takes a FairClassifier; received {type(clf).__name__}.")
-    check_parameters(clf, fixed=clf.__sklearn_is_fitted__())
+    fit = clf.model_.fit if hasattr(clf, "model_") else None
+    check_parameters(clf, fixed=fit is not None and not fit.is_learnt)
     write_archive(path, FORMAT, VERSION, *_taken_apart(clf))
 
 

@@ -86,7 +86,16 @@ def _check_learnt(clf: Any) -> None:
 
 def _check_fixed(clf: Any, criterion: Criterion | None) -> None:
     """Refuse what a constraint that is fixed by a set of rows cannot do."""
-    penalised = criterion is not None and criterion.form is not Slabs
+    if criterion is None:
+        return
+    penalised = criterion.form is not Slabs
+    ignored, other = ("tolerance", "penalty") if penalised else ("penalty", "tolerance")
+    if getattr(clf, ignored):
+        raise ValueError(
+            f"{ignored}={getattr(clf, ignored)!r} would have no effect: where a set of rows fixes the constraint, "
+            f"{criterion.name!r} is constrained by {other}, as in the paper. Set {other} instead, or leave out the "
+            "constraint_set and the PolynomialDecay to learn the constraint from all rows."
+        )
     if penalised and clf.step_size == "auto" and clf.multiplier in SIGNED_LAWS:
         raise ValueError(
             f"multiplier={clf.multiplier!r} has negative weights, for which the implicit penalty step of "

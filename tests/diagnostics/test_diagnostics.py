@@ -89,20 +89,22 @@ ChanceConstraint says; equal false-positive rates mean hardly any positive decis
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fixed", [False, True], ids=["learnt", "fixed"])
-def test_clean_data_have_hardly_any_diagnostics(fixed):
+@pytest.mark.parametrize("way", ["exact", "one pass", "fixed"])
+def test_clean_data_have_hardly_any_diagnostics(way):
     alarms, n = Counter(), 0
     for name, (data, criterion, loss, rows) in CLEAN.items():
-        if name in UNCLEAN and not fixed:
+        if name in UNCLEAN and way != "fixed":
             continue
+        params = {"loss": loss} | ({"solver": "one_pass"} if way == "one pass" else {})
         for seed in range(20):
 
-            def everything(data=data, criterion=criterion, loss=loss, rows=rows, seed=seed):
-                given = rows_of(data, 1000, 777 + seed) if fixed else None
-                clf = fit(data, criterion, rows, seed, loss=loss, constraint_set=given)
+            def everything(data=data, criterion=criterion, params=params, rows=rows, seed=seed):
+                given = rows_of(data, 1000, 777 + seed) if way == "fixed" else None
+                several = 5 if way == "one pass" else 1  # a stream is long; then more rows lie near the boundary
+                clf = fit(data, criterion, several * rows, seed, **params, constraint_set=given)
                 clf.coef_interval()
                 for source in ("total", "training", "retraining", "evaluation"):
-                    ask(clf, data, 2000, 10_000 + seed, source=source)
+                    ask(clf, data, several * 2000, 10_000 + seed, source=source)
 
             names, _ = found(everything)
             alarms.update(f"{kind.__name__}, {name}" for kind in names)

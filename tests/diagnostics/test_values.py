@@ -122,7 +122,7 @@ CHECKS = {
         (dependent_rows.check, "person", None),
         (lambda excess: dependent_rows.check_copies(1000, 100, excess), 51.0, 50.0),
     ],
-    "EntangledGaps": [(lambda length: entangled_gaps.check(np.array([80.0, length])), 9.0, 11.0)],
+    "EntangledGaps": [(lambda length: entangled_gaps.check(np.array([80.0, length])), 16.0, 17.0)],
     "ExceededTolerance": [(lambda low: exceeded_tolerance.check(low, 0.05), 0.08, 0.07)],
     "FewClusters": [
         (lambda n: few_clusters.check(np.array([[n, 40.0]]), ["group 'a'", "group 'b'"], ["accuracy"]), 9.0, 10.0)

@@ -2,14 +2,15 @@
 
 Where their slopes are nearly parallel, some combination of the gaps hardly depends on the coefficients. To make it 0 is
 like regression with a weak instrument: coefficients are biased, and depend on the draw of the rows by more than
-replicates show. The threshold is that of Staiger and Stock (1997) for instruments.
+replicates show. The threshold is that of Stock and Yogo (2005) for one instrument: below it, a 95 % interval may cover
+less than 90 %.
 """
 
 from __future__ import annotations
 
 from surefair.diagnostics._diagnostic import Diagnostic, FloatArray
 
-WEAK = 10.0  # squared length of a slope, relative to what chance gives it on average
+WEAK = 16.38  # squared length of a slope, relative to what chance gives it on average
 
 
 class EntangledGaps(Diagnostic):
@@ -39,13 +40,13 @@ def check(lengths: FloatArray) -> list[Diagnostic]:
     >>> check(np.array([0.5]))  # a single gap is not entangled
     []
     >>> print(check(np.array([80.0, 0.5]))[0].message)
-    A combination of the gaps hardly depends on the coefficients: by 0.5 times what chance gives; 10 would be enough.
+    A combination of the gaps hardly depends on the coefficients: by 0.5 times what chance gives; 16 would be enough.
     """
     if len(lengths) < 2 or lengths[-1] >= WEAK:
         return []
     weakest = max(float(lengths[-1]), 0.0)
     message = (
         f"A combination of the gaps hardly depends on the coefficients: by {weakest:.2g} times what chance gives; "
-        f"{WEAK:g} would be enough."
+        f"{WEAK:.0f} would be enough."
     )
     return [EntangledGaps(message, weakest, WEAK)]

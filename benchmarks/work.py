@@ -55,7 +55,7 @@ class Work(NamedTuple):
         return self.non_zeros is None
 
 
-WORKS = [  # fits of 200,000 rows are long enough that the warm-up does not dominate
+WORKS = [
     Work("parity of decisions, d=14, B=200", "demographic_parity", 14, 200, 200_000),
     Work("parity of decisions, d=100, B=200", "demographic_parity", 100, 200, 200_000),
     Work("false-positive rate of decisions, d=14, B=200", "false_positive_rate", 14, 200, 200_000),

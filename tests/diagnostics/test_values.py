@@ -129,10 +129,10 @@ CHECKS = {
     ],
     "FewRowsNearBoundary": [(few_rows_near_boundary.check, 29, 30)],
     "IneffectiveConstraint": [
-        (lambda held: ineffective_constraint.check(0.2 * ONE, held * ONE, 0.01 * ONE, 0.0), 0.19, 0.1),
-        (lambda error: ineffective_constraint.check(0.2 * ONE, 0.19 * ONE, error * ONE, 0.0), 0.01, 0.1),
-        (lambda tolerance: ineffective_constraint.check(0.2 * ONE, 0.19 * ONE, 0.01 * ONE, tolerance), 0.0, 0.19),
-        (lambda held: ineffective_constraint.check(0.2 * ONE, held * ONE, 0.01 * ONE, 0.0, True), 0.17, 0.15),
+        (lambda held: ineffective_constraint.check(0.2 * ONE, held * ONE, 0.01 * ONE, 0.0, 4000), 0.19, 0.1),
+        (lambda error: ineffective_constraint.check(0.2 * ONE, 0.19 * ONE, error * ONE, 0.0, 4000), 0.01, 0.1),
+        (lambda tolerance: ineffective_constraint.check(0.2 * ONE, 0.19 * ONE, 0.01 * ONE, tolerance, 4000), 0.0, 0.19),
+        (lambda held: ineffective_constraint.check(0.2 * ONE, held * ONE, 0.01 * ONE, 0.0, 4000, True), 0.17, 0.15),
     ],
     "LateColumn": [
         (lambda settling: late_column.check([late_column.Column("{} of {}", settling, 500)], 1000, 10_000), 0, 50),

@@ -24,7 +24,7 @@ DIAGNOSTIC = IneffectiveConstraint
 
 
 def check(
-    free: FloatArray, held: FloatArray, error: FloatArray, tolerance: float, penalised: bool = False
+    free: FloatArray, held: FloatArray, error: FloatArray, tolerance: float, n: int, penalised: bool = False
 ) -> list[Diagnostic]:
     """Check the gaps of decisions on the warm-up rows, without the constraint and with it.
 
@@ -33,6 +33,8 @@ def check(
     free, held, error : ndarray of shape (pairs,)
         Gaps without and with the constraint, and their standard error.
     tolerance : float
+    n : int
+        Number of warm-up rows.
     penalised : bool
         Whether there is a penalty instead of a tolerance.
     """
@@ -43,7 +45,7 @@ def check(
         return []
     worst = int(np.argmax(np.where(clear & left, np.abs(held), -1.0)))
     message = (
-        f"The constraint leaves most of a gap of decisions: on the first rows it is {abs(held[worst]):.3f} with it and "
-        f"{abs(free[worst]):.3f} without it."
+        f"The constraint leaves most of a gap of decisions: on {n:,} training rows it is {abs(held[worst]):.3f} with it "
+        f"and {abs(free[worst]):.3f} without it."
     )
     return [IneffectiveConstraint(message, abs(held[worst]), tolerance)]

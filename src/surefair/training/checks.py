@@ -76,9 +76,10 @@ def check_first_rows(fit: Fit, begun: Begun) -> list[Diagnostic]:
     found = stopped_early.check(begun.reached)
     if fit.problem.criterion is not None and rows.names.groups is not None and begun.reached:
         penalised = fit.problem.penalty is not None
-        found += ineffective_constraint.check(begun.free, begun.held, begun.error, fit.problem.tolerance, penalised)
+        tolerance = fit.problem.tolerance
+        found += ineffective_constraint.check(begun.free, begun.held, begun.error, tolerance, rows.n, penalised)
         if fit.problem.surrogate == "decisions" and not penalised:
-            found += coarse_scores.check(begun.held, begun.smooth, begun.error, fit.problem.tolerance)
+            found += coarse_scores.check(begun.held, begun.smooth, begun.error, tolerance)
         names = rows.names.features or [f"x{j + 1}" for j in range(rows.X.shape[1])]
         found += rare_column.check(begun.carriers, names, rows.n)
     if fit.problem.loss is LOSSES["log_loss"]:

@@ -227,7 +227,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             bounds the covariance of group and score, and criteria of errors take a penalty (by default of weight 1).
             Intervals are then given the constraint set. By default the constraint is learnt from all rows.
         sample_weight : array-like of shape (n_rows,), optional
-            A row of twice the weight takes a step twice as long. Only the ratios of the weights matter.
+            A row of twice the weight counts twice as much, in the loss and in all rates, but is still one row. Only the
+            ratios of the weights matter.
         clusters : array-like of shape (n_rows,), optional
             What each row belongs to, for example a person with several rows. In a replicate, rows of one cluster share
             their weight, so intervals are as wide as the number of clusters warrants. It needs rows that are dense, or
@@ -993,9 +994,9 @@ def _rebuilt(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FairClass
         for name, low, high in (("random_state", 0, 2**32 - 1), ("n_jobs", -1024, 1024))
     }
     clf = FairClassifier(**parameters_of(Problem.unpack(params)), **own)
-    check_parameters(clf)
-    if meta["model"] is not None:
-        model = Model.unpack(value_of(meta, "model", dict), arrays)
+    model = None if meta["model"] is None else Model.unpack(value_of(meta, "model", dict), arrays)
+    check_parameters(clf, fixed=model is not None and model.fit is not None and not model.fit.is_learnt)
+    if model is not None:
         if model.fit is None and model.waiting is None:
             raise ValueError("The model has no rows.")
         take_over(clf, model, one_of(meta["library"], LIBRARIES, "library of data frames"))

@@ -30,7 +30,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from surefair import CRITERIA, FairClassifier, PolynomialDecay
+from surefair import CRITERIA, FairClassifier, PolynomialDecay, load, save
 from surefair.criteria import Slabs, SquaredPenalty
 from surefair.datasets import SyntheticDM
 from surefair.diagnostics import TooFewReplicates
@@ -1183,6 +1183,12 @@ def test_a_fixed_constraint_refuses_what_it_would_ignore(criterion, ignored, mes
 def test_a_tolerance_of_scores_may_be_large(method):
     assert train(make(tolerance=1.5, surrogate="scores"), TRAIN, method).n_rows_ == 600
     assert train(make(tolerance=1.5), TRAIN, method, **APART).n_rows_ == 600
+
+
+def test_a_tolerance_that_bounds_a_covariance_survives_save_and_load(tmp_path):
+    clf = train(make(tolerance=1.5), TRAIN, **APART)
+    save(clf, tmp_path / "clf.npz")
+    assert bits(load(tmp_path / "clf.npz")) == bits(clf)
 
 
 def test_a_bad_fit_leaves_the_previous_one():

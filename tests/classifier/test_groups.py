@@ -527,6 +527,23 @@ def test_a_late_group_is_measured_at_once_and_constrained_once_it_has_enough_row
     assert max(gaps_of_decisions(clf, late)) < 0.5 * max(gaps_of_decisions(free, late))
 
 
+def test_a_late_group_makes_equal_gaps_a_tolerance_in_memory_and_after_load(tmp_path):
+    rng = np.random.default_rng(1)
+    n = 6000
+    group = rng.integers(0, 2, n)
+    group[3000::3] = 2
+    X = rng.normal(size=(n, 4)) + np.outer(0.6 * group, [1.0, 0.0, 0.0, 0.0])
+    y = X.sum(axis=1) + rng.logistic(size=n) > 0.5
+    clf = sf.FairClassifier(n_replicates=5, random_state=0, n_warmup=2000, solver="one_pass")
+    clf.partial_fit(X[:4000], y[:4000], sensitive_features=group[:4000])
+    sf.save(clf, tmp_path / "clf.npz")
+    one, two = clf, sf.load(tmp_path / "clf.npz")
+    for model in (one, two):
+        model.partial_fit(X[4000:], y[4000:], sensitive_features=group[4000:])
+        assert model.model_.trained.tolerance == 0.01
+    assert one.coef_replicates_.tobytes() == two.coef_replicates_.tobytes()
+
+
 def test_late_groups_of_several_columns_and_their_intersections_join():
     rows = population((2, 3))
     late = with_late(rows, 400, "x", "sex")

@@ -103,8 +103,8 @@ def test_under_a_schedule_the_first_rows_of_a_stream_keep_their_weights_in_the_c
 
 @each_criterion
 def test_in_the_warm_up_rows_a_weight_repeats_a_row(criterion):
-    rows, weight = draw_batch(STREAM, 0, 2000), np.random.default_rng(1).integers(1, 3, size=2000)
-    again = np.repeat(np.arange(2000), weight)
+    rows, weight = draw_batch(STREAM, 0, 3000), np.random.default_rng(1).integers(1, 3, size=3000)
+    again = np.repeat(np.arange(3000), weight)
     repeated = rows._replace(X=rows.X[again], y=rows.y[again], group=rows.group[again])
     exact = {"n_warmup": 10**6, "n_replicates": 0, "tolerance": 0.1}
     weighted, expected = train(make(criterion, **exact), rows, 0.5 * weight), train(make(criterion, **exact), repeated)
@@ -215,7 +215,7 @@ def test_under_a_fixed_constraint_a_batch_of_weight_0_is_counted_and_moves_no_it
 @each_criterion
 @pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
 def test_a_batch_of_weight_0_is_counted_and_says_nothing(criterion, kind, request):
-    if criterion == "false_discovery_rate":
+    if criterion in ("false_discovery_rate", "error_rate"):
         reason = "a block without weight still steps towards the constraint, which is far off under this criterion here"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
 
@@ -417,3 +417,39 @@ def test_weights_of_0_in_every_row_are_refused():
         "zero in every row, so there is no row to count",
         lambda clf: theory.optimum(clf, TEST.X, TEST.y, sensitive_features=TEST.group, sample_weight=np.zeros(400)),
     )
+
+
+# -- What chance can do ------------------------------------------------------------------------------------------------
+
+
+def of_chance(n, seed):
+    """Rows whose features do not depend on their group."""
+    rng = np.random.default_rng(seed)
+    X, group = rng.normal(size=(n, 4)), rng.integers(0, 2, n)
+    return X, X[:, 0] + 0.5 * X[:, 1] + rng.logistic(size=n) > 0.0, group
+
+
+@pytest.mark.parametrize("solver", ["exact", "one_pass"])
+def test_rows_of_weight_0_make_chance_no_smaller(solver):
+    X, y, group = of_chance(15_000, 3)
+    weight = (np.arange(15_000) < 1_500).astype(float)
+    with_them, without = (
+        FairClassifier(solver=solver, n_replicates=0, random_state=0).fit(
+            X[:n], y[:n], sensitive_features=group[:n], sample_weight=weight[:n]
+        )
+        for n in (15_000, 1_500)
+    )
+    np.testing.assert_allclose(with_them.coef_, without.coef_, rtol=1e-6)
+    assert not with_them.group_counts_["constrained"].any()
+
+
+@pytest.mark.parametrize("solver", ["exact", "one_pass"])
+def test_uneven_weights_do_not_make_chance_look_like_a_difference(solver):
+    constrained = 0
+    for seed in range(10):
+        X, y, group = of_chance(2_000, seed)
+        weight = np.exp(1.5 * np.random.default_rng(seed).normal(size=2_000))
+        clf = FairClassifier(solver=solver, n_replicates=0, random_state=0)
+        clf.fit(X, y, sensitive_features=group, sample_weight=weight)
+        constrained += clf.group_counts_["constrained"].any()
+    assert constrained == 0  # half of them, if uneven weights counted like rows

@@ -103,7 +103,9 @@ def test_an_empty_denominator_gives_zeros():
 def followed(c, rows=1_000.0, gap=0.0, slope=0.0, noise=1e-4):
     """Whether the pair of two groups is followed: groups that differ by a gap and by the slope of the gap."""
     seen = np.full(2, rows)
-    return c.followed(seen, np.array([0.5, 0.5 + gap]), np.array([[0.0, 0.0], [slope, 0.0]]), np.full(2, noise)).item()
+    return c.followed(
+        seen, 1.0, np.array([0.5, 0.5 + gap]), np.array([[0.0, 0.0], [slope, 0.0]]), np.full(2, noise)
+    ).item()
 
 
 def test_a_pair_is_followed_if_its_slope_is_more_than_chance():

@@ -408,7 +408,7 @@ def test_chance_constraint():
     for how, words in (
         ({"fixed": True}, "groups (p = "),
         ({"step_size": PAPER}, "groups (p = "),
-        ({}, "between group 0 and group 1 by more than chance"),
+        ({}, "in how decisions differ between group 0 and group 1"),
     ):
         names = fit(X, **how)
         assert set(names) == {ChanceConstraint}
@@ -442,6 +442,34 @@ def test_entangled_gaps():
     assert not fit(False, tolerance=0.05)[0]
     names, _ = fit(True, n=3000)
     assert "hardly depends on the coefficients" in names[EntangledGaps]
+
+
+def test_diagnostics_know_that_several_gaps_are_not_made_exactly_equal():
+    rng = np.random.default_rng(0)
+    n = 20_000
+    group, X = rng.integers(0, 3, n), rng.normal(size=(n, 4))
+    X[:, 0] += 0.12 * (group == 1)
+    y = 2.0 * X[:, 0] + X[:, 1] + rng.logistic(size=n) > 4.5
+    for tolerance in (0.0, 0.01):
+        clf = sf.FairClassifier(tolerance=tolerance, n_replicates=50, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EntangledGaps)
+            clf.fit(X, y, sensitive_features=group)
+        interval = clf.fairness_interval(X, y, sensitive_features=group)
+        assert "IneffectiveConstraint" not in [one.name for one in interval.diagnostics]
+
+
+def test_a_group_that_no_constrained_pair_contains_is_named():
+    rng = np.random.default_rng(1)
+    n = 3000
+    group, X = rng.integers(0, 3, n), rng.normal(size=(n, 4))
+    X[:, 0] += 1.0 * (group == 1) + 0.5 * (group == 2)
+    y = X.sum(axis=1) + rng.logistic(size=n) > 0.5
+    group[group == 2] = np.where(rng.random((group == 2).sum()) < 0.05, 2, 0)  # too few to tell them apart
+    clf = sf.FairClassifier(n_replicates=20, random_state=0)
+    names, _ = found(lambda: clf.fit(X, y, sensitive_features=group))
+    assert clf.group_counts_["constrained"].tolist() == [True, True, False]
+    assert "group 2" in names[ChanceConstraint]
 
 
 def test_too_few_replicates():

@@ -132,7 +132,20 @@ def test_without_a_rate_the_interval_is_the_whole_range():
 def test_swapping_the_models_flips_the_difference():
     truth, a, b, group = draw(8, gaps=(0.15, 0.02), groups=3)
     one, other = comparison((truth, a, b, group)), comparison((truth, b, a, group))
-    assert (one.estimate, one.low, one.high) == pytest.approx((-other.estimate, -other.high, -other.low), rel=0.02)
+    assert (one.estimate, one.low, one.high) == pytest.approx(
+        (-other.estimate, -other.high, -other.low), rel=0.02, abs=0.002
+    )
+
+
+def test_a_column_in_which_both_models_are_at_parity_changes_little():
+    rng = np.random.default_rng(0)
+    band, sex, chance = rng.integers(0, 2, 20_000), rng.integers(0, 2, 20_000), rng.random(20_000)
+    a, b = (chance < np.where(band == 0, 0.25, 0.10)).astype(int), (chance < 0.12).astype(int)
+    alone, beside = (
+        sf.compare(None, a, b, sensitive_features=columns) for columns in ({"band": band}, {"band": band, "sex": sex})
+    )
+    assert beside.low == pytest.approx(alone.low, abs=0.01)
+    assert beside.high == pytest.approx(alone.high, abs=0.02)
 
 
 @pytest.mark.parametrize("seed", range(5))

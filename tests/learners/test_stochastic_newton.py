@@ -28,7 +28,6 @@ from surefair.learners.geometry import floored_inverse
 from surefair.learners.multipliers import LAWS, SIGNED_LAWS, Multipliers
 from surefair.learners.stochastic_newton import BLOCK, NewtonState
 from surefair.losses import LOSSES
-from surefair.training.warm_up import tolerance_of
 
 ROUNDING = 1e-9
 RATIOS = ("false_discovery_rate", "false_omission_rate")
@@ -54,7 +53,7 @@ def make(criterion="demographic_parity", surrogate="decisions", loss="log_loss",
     push = np.linspace(-0.1, 0.2, len(comparisons.pairs))
     form = learner.form._replace(comparisons=comparisons, push=push)
     if "penalty" not in use:
-        use["tolerance"] = tolerance_of(comparisons, use.get("tolerance", 0.0))
+        use["tolerance"] = comparisons.tolerance_of(use.get("tolerance", 0.0))
     return replace(learner, settings=replace(learner.settings, **use), form=form), W
 
 

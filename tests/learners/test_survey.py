@@ -71,7 +71,7 @@ def test_a_survey_in_which_every_row_is_marked_has_the_sums_of_all_rows():
         (drift, (rows.weight * along) @ rows.X),
         (slopes, by_cell(slope, Z)),
         (steep, by_cell(narrow, Z)),
-        (size[:, 1:], by_cell(slope**2, Z**2)),
+        (size[:, 1:], by_cell(rows.weight[:, None] * slope**2, Z**2)),
         (size[:, 0], weight.sum(axis=(0, 1))),
         (seen, member.sum(axis=(0, 1))),
         (scatter[-1, -1], N),

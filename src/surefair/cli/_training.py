@@ -51,7 +51,8 @@ def _options() -> dict[str, Callable[..., Any]]:
             help="What the constraint compares between groups.",
         ),
         "tolerance": click.option(
-            "--tolerance", default=0.0, show_default=True, help="Largest gap that the constraint allows."
+            "--tolerance", default=0.0, show_default=True,
+            help="Largest gap that the constraint allows. If it compares several gaps, at least 0.01.",
         ),
         "penalty": click.option(
             "--penalty", type=float, help="Weight of a penalty on gaps, in place of the constraint."

@@ -15,9 +15,11 @@ import pkgutil
 
 from surefair.criteria._comparisons import (
     FEW,
+    SEVERAL,
     SURROGATES,
     Comparisons,
     Entries,
+    evenness,
     surrogate,
 )
 from surefair.criteria._criterion import Criterion, Rate
@@ -36,6 +38,7 @@ from surefair.names import one_of
 __all__ = [
     "CRITERIA",
     "FEW",
+    "SEVERAL",
     "SURROGATES",
     "Comparisons",
     "Criterion",
@@ -48,6 +51,7 @@ __all__ = [
     "SoftRatePenalty",
     "SquaredPenalty",
     "check_names",
+    "evenness",
     "get_criterion",
     "kinked",
     "linearise",

@@ -43,6 +43,9 @@ FEW = 30
 CLEAR = 4.0
 """Standard errors from which on a gap of decisions is more than chance."""
 
+SEVERAL = 0.01
+"""Tolerance of several gaps, at least."""
+
 P_VALUE = 1e-3
 """Probability that chance makes the slope of a gap as long as it is, below which the gap is constrained."""
 
@@ -92,6 +95,14 @@ class Comparisons:
         if surrogate == "decisions":
             return cls(kernels.DECISIONS, criterion.rates, sizes)
         return cls(kernels.LINEAR if criterion.form is Slabs else kernels.HINGE, criterion.rates, sizes)
+
+    def tolerance_of(self, tolerance: float) -> float:
+        """Return the tolerance in use.
+
+        To make several gaps exactly 0 is often next to impossible, because some combination of them hardly depends on
+        the coefficients, or only by chance.
+        """
+        return max(tolerance, SEVERAL) if len(self.pairs) > 1 else tolerance
 
     @property
     def n_groups(self) -> int:
@@ -200,7 +211,7 @@ class Comparisons:
         return found
 
     def followed(
-        self, seen: FloatArray, rates: FloatArray, slopes: FloatArray, noise: FloatArray,
+        self, seen: FloatArray, even: float, rates: FloatArray, slopes: FloatArray, noise: FloatArray,
         before: FloatArray | float = 0.0, n_features: int | None = None,
     ) -> FloatArray:  # fmt: skip
         """Which pairs can be constrained, 1 or 0, shape (J,).
@@ -212,6 +223,8 @@ class Comparisons:
         ----------
         seen : ndarray of shape (F,)
             Rows of each rate.
+        even : float
+            Rows of equal weight that are worth as much as one of these rows.
         rates : ndarray of shape (F,)
         slopes : ndarray of shape (F, D)
             In coordinates in which chance is about the same in all directions.
@@ -231,7 +244,7 @@ class Comparisons:
         come, stay = (longest_by_chance(size, p_value / n_pairs) for p_value in (P_VALUE, P_RELEASE))
         differs = length > np.where(np.asarray(before) > 0.0, stay, come) * (noise[one] + noise[two])
         if self.kind == kernels.DECISIONS:
-            variance = np.clip(rates * (1.0 - rates), 1e-6, None) / np.maximum(seen, 1.0)
+            variance = np.clip(rates * (1.0 - rates), 1e-6, None) / np.maximum(seen * even, 1.0)
             differs |= (rates[one] - rates[two]) ** 2 > CLEAR**2 * (variance[one] + variance[two])
         return np.asarray(enough & differs, dtype=np.float64)
 
@@ -285,6 +298,18 @@ def longest_by_chance(n_directions: int, p_value: float) -> float:
     (5.42, 1.27)
     """
     return float(chdtri(n_directions, p_value) / n_directions)
+
+
+def evenness(weight: FloatArray) -> float:
+    """Rows of equal weight that are worth as much as one row with such weights (Kish); rows of weight 0 are none.
+
+    Examples
+    --------
+    >>> evenness(np.array([1.0, 1.0, 0.0])), evenness(np.array([3.0, 1.0]))
+    (1.0, 0.8)
+    """
+    n = np.count_nonzero(weight)
+    return float(weight.sum() ** 2 / (n * (weight @ weight))) if n else 1.0
 
 
 def surrogate(

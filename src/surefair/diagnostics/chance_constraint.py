@@ -45,7 +45,7 @@ def check_pairs(pairs: Sequence[str], beyond: bool = False) -> list[Diagnostic]:
     if not pairs:
         return []
     message = (
-        f"The rows so far do not show that decisions could differ between {first_few([*pairs])} by more than chance. "
-        "Such gaps are measured, but not constrained."
+        f"As the model is now, the rows do not show more than chance in how decisions differ between "
+        f"{first_few([*pairs])}. Such gaps are measured, but not constrained."
     )
     return [ChanceConstraint(message, len(pairs), 0, forbids_verdict=beyond)]

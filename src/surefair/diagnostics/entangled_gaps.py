@@ -16,7 +16,7 @@ WEAK = 16.38  # squared length of a slope, relative to what chance gives it on a
 class EntangledGaps(Diagnostic):
     """Several gaps can hardly be changed independently, so other rows could lead to quite different coefficients."""
 
-    assumes = "The gaps that are made 0 together can be changed independently."
+    assumes = "The gaps that are made 0, or nearly so, can be changed independently."
     advice = "Train on more rows, allow a larger tolerance, or use a criterion with fewer rates."
     command_line_advice = "Use more rows, allow a larger --tolerance, or use a criterion with fewer rates."
 

@@ -45,7 +45,7 @@ def check(
         return []
     worst = int(np.argmax(np.where(clear & left, np.abs(held), -1.0)))
     message = (
-        f"The constraint leaves most of a gap of decisions: on {n:,} training rows it is {abs(held[worst]):.3f} with it "
-        f"and {abs(free[worst]):.3f} without it."
+        f"The constraint leaves most of a gap of decisions: on {n:,} training rows it is {abs(held[worst]):.3f} with "
+        f"the constraint and {abs(free[worst]):.3f} without."
     )
     return [IneffectiveConstraint(message, abs(held[worst]), tolerance)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from surefair.diagnostics._diagnostic import Diagnostic, first_few
 
-LEAST = 10  # rows of a group that count in its rate, and rows that do not
+LEAST = 10  # rows of a group with each decision, among those that its rate looks at
 
 
 class RareDecisions(Diagnostic):
@@ -21,23 +21,21 @@ DIAGNOSTIC = RareDecisions
 
 
 def check(rows: Mapping[str, float]) -> list[Diagnostic]:
-    """Check the rarer side of each constrained rate: rows of the group that count in it, or that do not.
+    """Check the rows of each constrained rate that have the rarer decision.
 
     Examples
     --------
     >>> check({"group 'a'": 240.0})
     []
     >>> print(check({"group 'a'": 240.0, "group 'b'": 3.2})[0].message)
-    The constrained rate of group 'b' rests on about 3 rows, all others being on the other side of the decision. At \
-least 10 are needed for intervals of training that cover as often as their level says.
+    Constrained rates rest on few rows with the rarer decision: 3 for group 'b'. With fewer than 10, intervals of \
+training may not cover as often as their level says.
     """
-    few = [name for name, n in rows.items() if n < LEAST]
+    few = [f"{int(n)} for {name}" for name, n in rows.items() if n < LEAST]
     if not few:
         return []
-    least = min(rows.values())
     message = (
-        f"The constrained rate of {first_few(few)} rests on about {least:.0f} rows, all others being on the other side "
-        f"of the decision. At least {LEAST} are needed for intervals of training that cover as often as their level "
-        "says."
+        f"Constrained rates rest on few rows with the rarer decision: {first_few(few)}. With fewer than {LEAST}, "
+        "intervals of training may not cover as often as their level says."
     )
-    return [RareDecisions(message, least, LEAST)]
+    return [RareDecisions(message, min(rows.values()), LEAST)]

@@ -17,6 +17,7 @@ class StartNotForgotten(Diagnostic):
         "Train on more rows (in merged fits, on more rows in each part), or take larger steps if you chose the "
         "schedule."
     )
+    forbids_verdict = True
 
 
 DIAGNOSTIC = StartNotForgotten
@@ -45,8 +46,8 @@ def remaining_share(curvature: FloatArray, rows: FloatArray, steps: FloatArray) 
     return np.asarray(np.trapezoid(left, rows, axis=1) / rows[-1])
 
 
-def check(bias: FloatArray, sd: FloatArray, n_shards: int = 1, what: str = "a coefficient") -> list[Diagnostic]:
-    """Check the bias that the start leaves in each coefficient; shards that are too short rule out a verdict."""
+def check(bias: FloatArray, sd: FloatArray, what: str = "a coefficient") -> list[Diagnostic]:
+    """Check the bias that the start leaves in each coefficient."""
     worst = float(ratio(np.abs(bias), sd).max(initial=0.0))
     if not worst > BIAS:
         return []
@@ -54,4 +55,4 @@ def check(bias: FloatArray, sd: FloatArray, n_shards: int = 1, what: str = "a co
         f"The fit has not converged: its starting point still moves {what} by about "
         f"{worst:.2g} standard deviations, and intervals do not show that."
     )
-    return [StartNotForgotten(message, worst, BIAS, forbids_verdict=n_shards > 1)]
+    return [StartNotForgotten(message, worst, BIAS)]

@@ -85,14 +85,14 @@ def _check_training(fit: Fit) -> list[Diagnostic]:
     reach = float(values[values > FLAT * top].min() * settings.schedule.total(rows[-1:])[0])
     plug_in = np.sqrt(np.maximum(np.diag(coefficients.sandwich(fit, moments.hessian, moments.scores)), 0.0))
     if B < 2:
-        return found + _check_start(bias, plug_in, reach, fit.shards)
+        return found + _check_start(bias, plug_in, reach)
     off = theta[:, 1:].mean(axis=1) - theta[:, 0]
     sd = theta[:, 1:].std(axis=1, ddof=1)
     size = np.linalg.norm(fit.W, axis=1) if fit.W.ndim == 2 else fit.W
     held = sd <= 1e-6 * size * (sd / size).max()  # a constraint fixes the coefficient, up to rounding
     sd = np.where(held, 0.0, sd)
     plug_in = np.where(held, 0.0, plug_in)
-    found += _check_start(bias, upper_limit(sd, B), reach, fit.shards) + step_too_large.check(off, sd, plug_in, B)
+    found += _check_start(bias, upper_limit(sd, B), reach) + step_too_large.check(off, sd, plug_in, B)
     found = found or step_bias.check(off, sd, B)
     if not found and coefficients.is_traced(fit) and fit.state.k >= PATH:
         scaling = np.sqrt(np.maximum(np.diag(coefficients.scaling(fit)), 0.0) / fit.state.k)
@@ -120,7 +120,7 @@ def _check_learnt(fit: Fit, theta: FloatArray) -> list[Diagnostic]:
     if not fit.is_newton:  # the rest needs moments of all features
         if fit.problem.penalty is None and fit.problem.surrogate == "decisions":
             beyond, spread = learner.unmet(fit.state)
-            found += start_not_forgotten.check(beyond, spread, fit.shards, what="a gap between groups")
+            found += start_not_forgotten.check(beyond, spread, what="a gap between groups")
         return found or step_bias.check(theta[:, 1:].mean(axis=1) - theta[:, 0], sd, B)
     if coefficients.is_traced(fit) and fit.n_rows - fit.first.n >= PATH:
         scaling = np.sqrt(np.maximum(np.diag(coefficients.scaling(fit)), 0.0) / fit.n_rows)
@@ -139,7 +139,7 @@ def _check_covariance(fit: Fit) -> list[Diagnostic]:
 
 def _check_boundary(fit: Fit) -> list[Diagnostic]:
     """Check whether constraints that are learnt clearly hold the fit back: limit laws need it, replicates do not."""
-    tolerance = fit.problem.tolerance
+    tolerance = fit.tolerance
     if not (fit.is_learnt and tolerance > 0.0 and fit.problem.n_replicates > 1):
         return []
     learner: Any = fit.learner
@@ -148,8 +148,8 @@ def _check_boundary(fit: Fit) -> list[Diagnostic]:
     return boundary_constraint.check(tolerance - np.abs(gap[:, 0]), sd, np.abs(push[:, 0]), error, tolerance)
 
 
-def _check_start(bias: FloatArray, sd: FloatArray, reach: float, shards: int) -> list[Diagnostic]:
-    found = start_not_forgotten.check(bias, sd, shards)
+def _check_start(bias: FloatArray, sd: FloatArray, reach: float) -> list[Diagnostic]:
+    found = start_not_forgotten.check(bias, sd)
     return step_too_small.check(reach) + found if found else []
 
 

@@ -146,5 +146,5 @@ def compared_with_tolerance(interval: Interval, model: Model) -> Interval:
     same = problem.criterion is not None and interval.metric == problem.criterion.name
     if not (bounded and same and SOURCES[interval.source].evaluation):
         return interval
-    exceeded = exceeded_tolerance.check(interval.low, problem.tolerance)
+    exceeded = exceeded_tolerance.check(interval.low, model.trained.tolerance)
     return replace(interval, diagnostics=(*interval.diagnostics, *exceeded))

@@ -227,6 +227,9 @@ def _given_truth(rate: Rate) -> bool:
 def unfairness_limits(difference: Gaps, total: Gaps) -> tuple[float, float]:
     """Limits of the difference of two unfairnesses, from limits that hold together.
 
+    If model a is least fair in one pair, b is at least as unfair as it is there, and conversely. Where the two models
+    are least fair in different pairs, limits of each unfairness by itself may be closer.
+
     Parameters
     ----------
     difference, total : Gaps
@@ -248,6 +251,7 @@ def unfairness_limits(difference: Gaps, total: Gaps) -> tuple[float, float]:
     low, high = corners.min(axis=0), corners.max(axis=0)
     a = _sizes((total.low - difference.high) / 2.0, (total.high - difference.low) / 2.0)
     b = _sizes((total.low + difference.low) / 2.0, (total.high + difference.high) / 2.0)
+    low, high = np.fmax(low, b[0].max() - a[1]), np.fmin(high, b[1] - a[0].max())
     may_be_a, may_be_b = (size[1] >= size[0].max() for size in (a, b))  # which pairs can have the largest gap
     return float(low[may_be_a].min()), float(high[may_be_b].max())
 

@@ -480,7 +480,7 @@ def _conditions(
         )
     X = with_ones(rows.X.toarray() if is_sparse(rows.X) else rows.X, task.fit_intercept)
     if W is None or ridge is None:
-        W, units = coordinates(X, rows.weight, task.fit_intercept)
+        W, units = coordinates(X, rows.weight, task.fit_intercept, task.alpha > 0.0)
         ridge = task.ridge(units, X @ W, rows.weight)
     return task.conditions(W, ridge, X @ W, rows.y, rows.group, rows.weight), W
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from surefair import kernels
+from surefair.criteria import Comparisons
 from surefair.learners.multipliers import LAWS, Multipliers
 from surefair.learners.schedules import PolynomialDecay
 from surefair.losses import Loss
@@ -64,6 +65,10 @@ class Settings:
         """Steps ηV, shortened by the stiffness of the row x."""
         stiffness = self.loss.majorant(x @ self.start) * (x @ x) + self.alpha if self.robust else 0.0
         return np.asarray(step / (1.0 + stiffness * step))
+
+    def among(self, comparisons: Comparisons) -> Settings:
+        """Return the settings for these comparisons, which may be more than before."""
+        return self if self.penalty > 0.0 else replace(self, tolerance=comparisons.tolerance_of(self.tolerance))
 
     @property
     def effective_penalty(self) -> float:

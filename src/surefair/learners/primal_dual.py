@@ -60,7 +60,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from surefair import kernels
-from surefair.criteria import FEW, Comparisons, Entries, surrogate
+from surefair.criteria import FEW, Comparisons, Entries, evenness, surrogate
 from surefair.learners._settings import Settings, own
 from surefair.learners.geometry import n_sweeps, of_pairs, solved
 from surefair.learners.multipliers import Multipliers
@@ -317,7 +317,7 @@ class PrimalDual:
         form = form._replace(
             comparisons=comparisons, push=np.zeros(J), first=form.first._replace(group=np.stack(first, axis=1))
         )
-        return replace(self, form=form), state._replace(**moved, until=until)
+        return replace(self, settings=self.settings.among(comparisons), form=form), state._replace(**moved, until=until)
 
     # -- Rows ---------------------------------------------------------------------------------------------------------
 
@@ -420,7 +420,8 @@ class PrimalDual:
         size = np.where(state.size[:, 0, :1] > 0.0, state.size[:, 0, :1], np.inf)
         noise = state.size[:, 0, 2:] / size**2
         before = state.followed[:, 0]
-        found = c.followed(seen, anchor[:-1, 0], slopes, noise.sum(axis=1), before, _effective(noise))
+        even = evenness(self.form.first.weight)
+        found = c.followed(seen, even, anchor[:-1, 0], slopes, noise.sum(axis=1), before, _effective(noise))
         followed = np.maximum(before, found)  # equal rates no longer differ, so a pair that is constrained stays so
         signs = c.signs[followed > 0.0]
         Q, mixture, bend = directions(c.gaps(slopes)[followed > 0.0], signs**2 @ noise)

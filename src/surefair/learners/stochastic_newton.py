@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair import kernels
-from surefair.criteria import Comparisons, Entries, surrogate
+from surefair.criteria import Comparisons, Entries, evenness, surrogate
 from surefair.learners._settings import Settings
 from surefair.learners.acceleration import fixed_points
 from surefair.learners.geometry import combinations, floored_inverse, lifted, n_sweeps, noise_scale, solved
@@ -320,7 +320,7 @@ class StochasticNewton:
         form = form._replace(
             comparisons=comparisons, push=spread_out(form.push, pairs, J), first=form.first._replace(group=group)
         )
-        return replace(self, form=form), state
+        return replace(self, settings=self.settings.among(comparisons), form=form), state
 
     # -- Blocks -------------------------------------------------------------------------------------------------------
 
@@ -521,7 +521,8 @@ class StochasticNewton:
         noise = c.rate_sums(share**2, state.size[:, 0, 1:] @ metric / size[:, 0] ** 2)
         looked_at = c.looked_at(state.seen[:, 0], at.value[:, 0])
         rates = c.rate_values(at.value[:, 0])
-        followed = c.followed(looked_at, rates, slopes * np.sqrt(metric), noise, state.followed[:, 0])
+        even = evenness(self.form.first.weight)
+        followed = c.followed(looked_at, even, rates, slopes * np.sqrt(metric), noise, state.followed[:, 0])
         noise = noise * noise_scale(inverse, plain, self.form.ridge)
         usual = float(np.sum(inverse * plain)) - float(np.diag(inverse) @ self.form.ridge)
         step = max(1, max(k // GROWTH, D) // self.stride) * self.stride
@@ -663,10 +664,11 @@ class StochasticNewton:
         return kernels.Geometry(inverse, tangent, derivative, along, lift, gram, inverted, self.form.ridge)
 
     def lengths(self, state: NewtonState) -> FloatArray:
-        """Squared lengths of the slopes of the combinations of gaps that are constrained, relative to chance."""
+        """Squared lengths of the slopes of the combinations of gaps that push, relative to chance."""
         c = self.form.comparisons
         slopes = c.rate_sums(c.shares(self._moving_of(state.anchor).value[:, 0]), state.tangent[:, 0])
-        return combinations(c, slopes @ state.inverse[:, 0] @ slopes.T, state.followed[:, 0], state.noise[:, 0])
+        pushing = state.followed[:, 0] * state.push.any(axis=1)
+        return combinations(c, slopes @ state.inverse[:, 0] @ slopes.T, pushing, state.noise[:, 0])
 
     def _comparing(self, state: NewtonState) -> kernels.Comparing:
         s = self.settings

@@ -56,10 +56,10 @@ def survey(
     kernels.add_by_cell(cell, share * slope, Z, slopes)
     kernels.add_by_cell(cell, share * narrow, Z, steep)
     noise = size[:, 1:].copy()
-    kernels.add_by_cell(cell, share * slope**2, Z**2, noise)
+    kernels.add_by_cell(cell, (share * slope) ** 2, Z**2, noise)
     size[:, 1:] = noise
     np.add.at(size[:, 0], cell[cell >= 0], share[cell >= 0])
-    np.add.at(seen, cell[cell >= 0], 1.0)
+    np.add.at(seen, cell[(cell >= 0) & (share > 0.0)], 1.0)
 
     times = np.zeros(len(X))
     times[sampled(rows.first_row, len(X))] = kernels.BLOCK

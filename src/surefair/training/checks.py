@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc
 
 from surefair import kernels
-from surefair.criteria import FEW, Form, Members, Slabs
+from surefair.criteria import FEW, SEVERAL, Form, Members, Slabs
 from surefair.diagnostics import (
     Diagnostic,
     chance_constraint,
@@ -41,7 +39,6 @@ from surefair.rows import Census, FloatArray, Groups, IntArray, is_sparse
 from surefair.rows.sketch import Sketch, count_pairs, hash_rows
 from surefair.training.coordinates import enough_rows
 from surefair.training.fit import Begun, Fit
-from surefair.training.warm_up import SEVERAL
 
 FEW_WRONG = 0.02  # share of rows on the wrong side; with more of them, no hyperplane can separate the labels
 
@@ -73,12 +70,15 @@ def check_constraint_set(fit: Fit) -> list[Diagnostic]:
 def check_first_rows(fit: Fit, begun: Begun) -> list[Diagnostic]:
     """Check the warm-up rows of a fit whose constraint is learnt from all rows."""
     rows = fit.first
-    found = stopped_early.check(begun.reached)
+    found = stopped_early.check(begun.reached, begun.unsolved)
     if fit.problem.criterion is not None and rows.names.groups is not None and begun.reached:
         penalised = fit.problem.penalty is not None
-        tolerance = fit.problem.tolerance
-        found += ineffective_constraint.check(begun.free, begun.held, begun.error, tolerance, rows.n, penalised)
-        if fit.problem.surrogate == "decisions" and not penalised:
+        decisions, tolerance = fit.problem.surrogate == "decisions", fit.tolerance
+        # A tolerance of scores says nothing about decisions, but a constraint that holds a fit back should change them.
+        free = begun.free if decisions or penalised else begun.free * (np.abs(begun.smooth) > 0.99 * tolerance)
+        bound = tolerance if decisions else 0.0
+        found += ineffective_constraint.check(free, begun.held, begun.error, bound, rows.n, penalised)
+        if decisions and not penalised:
             found += coarse_scores.check(begun.held, begun.smooth, begun.error, tolerance)
         names = rows.names.features or [f"x{j + 1}" for j in range(rows.X.shape[1])]
         found += rare_column.check(begun.carriers, names, rows.n)
@@ -106,7 +106,7 @@ def check_groups(fit: Fit) -> list[Diagnostic]:
     ]
     found += rare_decisions.check(_rarer_sides(fit, words))
     # No gap is exactly 0, so a tolerance of 0 leaves room for a standard error.
-    beyond = bool((left & _beyond_tolerance(fit, 0.0 if fit.problem.tolerance > 0.0 else 1.0)).any())
+    beyond = bool((left & _beyond_tolerance(fit, 0.0 if fit.tolerance > 0.0 else 1.0)).any())
     return found + chance_constraint.check_pairs(pairs, beyond) + _check_combinations(fit)
 
 
@@ -116,7 +116,7 @@ def _beyond_tolerance(fit: Fit, errors: float) -> NDArray[np.bool_]:
     if fit.problem.n_replicates < 2:
         return np.zeros(len(learner.form.comparisons.pairs), dtype=bool)
     gap = np.abs(learner.pushes(fit.state)[1])
-    return np.asarray(gap[:, 0] > fit.problem.tolerance + errors * gap[:, 1:].std(axis=1, ddof=1))
+    return np.asarray(gap[:, 0] > fit.tolerance + errors * gap[:, 1:].std(axis=1, ddof=1))
 
 
 def _rarer_sides(fit: Fit, words: list[str]) -> dict[str, float]:
@@ -135,7 +135,7 @@ def _rarer_sides(fit: Fit, words: list[str]) -> dict[str, float]:
 def _check_combinations(fit: Fit) -> list[Diagnostic]:
     """Check whether several gaps that are made 0, or nearly so, can be changed independently."""
     learner: Any = fit.learner
-    if not fit.is_newton or fit.problem.penalty is not None or learner.settings.tolerance > SEVERAL:
+    if not fit.is_newton or fit.problem.penalty is not None or fit.tolerance > SEVERAL:
         return []
     return entangled_gaps.check(learner.lengths(fit.state))
 
@@ -143,20 +143,12 @@ def _check_combinations(fit: Fit) -> list[Diagnostic]:
 def _matters(fit: Fit, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether it matters that a pair of groups is left unconstrained, (J,).
 
-    It does if no pair of the same rate and column is constrained, or if no chain of constrained pairs connects the two
-    groups and their gap is clearly beyond the tolerance.
+    It does if one of the two rates is in no constrained pair, or if their gap is clearly beyond the tolerance.
     """
     learner: Any = fit.learner
-    c = learner.form.comparisons
-    column = np.repeat(np.arange(len(c.sizes)), c.sizes)
-    one, two = c.pairs.T
-    block = (one // c.n_groups) * len(c.sizes) + column[one % c.n_groups]
-    on = fit.state.followed[:, 0] > 0.0
-    alone = ~np.isin(block, block[on])
-    graph = csr_array((np.ones(on.sum()), (one[on], two[on])), shape=(c.n_rates, c.n_rates))
-    _, part = connected_components(graph, directed=False)
-    apart = left & (part[one] != part[two])
-    return np.asarray(alone | (apart & _beyond_tolerance(fit, 2.0))) if (apart & ~alone).any() else np.asarray(alone)
+    pairs = learner.form.comparisons.pairs
+    free = ~np.isin(pairs, pairs[fit.state.followed[:, 0] > 0.0]).all(axis=1)
+    return np.asarray(free | _beyond_tolerance(fit, 2.0)) if (left & ~free).any() else np.asarray(free)
 
 
 def _check_separable(fit: Fit, enough: bool) -> list[Diagnostic]:

@@ -36,7 +36,7 @@ from surefair.training.coordinates import (
 )
 from surefair.training.problem import Problem
 from surefair.training.stationary import Stationary
-from surefair.training.warm_up import WIDTH, Task, rebuild, tolerance_of, warm_up
+from surefair.training.warm_up import WIDTH, Task, rebuild, warm_up
 from surefair.training.warm_up_sparse import scaling, sparse_learner
 
 RANK = 1e-10  # singular values below this share of the largest are rounding
@@ -246,6 +246,11 @@ class Fit:
         return isinstance(self.learner.form, Learnt)
 
     @property
+    def tolerance(self) -> float:
+        """The tolerance in use, which is larger than that of the problem if several gaps are to be equal."""
+        return float(self.learner.settings.tolerance)
+
+    @property
     def is_newton(self) -> bool:
         """Whether the constraint is learnt by Newton's method, which keeps moments of all features."""
         return self.is_learnt and not self.sparse
@@ -387,6 +392,7 @@ class Begun(NamedTuple):
     """What the warm-up rows show: whether the problem was solved on them, and the gaps of decisions there."""
 
     reached: bool
+    unsolved: float  # share of the replicates for which it was not
     free: FloatArray  # without a constraint, of the pairs that are constrained
     held: FloatArray  # with it
     error: FloatArray  # standard errors
@@ -425,7 +431,7 @@ def begin_learnt(
     )  # fmt: skip
     learner: Any = begun.learner
     fit = Fit(problem, rows, begun.W, learner, begun.state, False, weight=float(rows.weight.sum()))
-    return fit, Begun(begun.reached, *begun.gaps, begun.carriers)
+    return fit, Begun(begun.reached, begun.unsolved, *begun.gaps, begun.carriers)
 
 
 def _begin_sparse(problem: Problem, rows: Rows) -> Fit:
@@ -461,7 +467,7 @@ def task_of(problem: Problem, rows: Rows) -> Task:
         comparisons=comparisons,
         alpha=problem.alpha,
         width=WIDTH if problem.sharpness is None else 1.0 / problem.sharpness,
-        tolerance=tolerance_of(comparisons, problem.tolerance) if problem.penalty is None else problem.tolerance,
+        tolerance=comparisons.tolerance_of(problem.tolerance) if problem.penalty is None else problem.tolerance,
         penalty=problem.penalty or 0.0,
         fit_intercept=problem.fit_intercept,
         dtype=problem.dtype,

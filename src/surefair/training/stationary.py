@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair import kernels
-from surefair.criteria import Comparisons, Entries, surrogate
+from surefair.criteria import Comparisons, Entries, evenness, surrogate
 from surefair.learners.geometry import (
     floored_inverse,
     lifted,
@@ -121,6 +121,8 @@ class Conditions:
         Width of a decision, relative to the spread of the scores.
     X, y, weight : ndarray
         Rows; weights have mean 1.
+    own : ndarray of shape (n,)
+        Weights without the multipliers of a replicate: a row of twice the weight is still one row.
     entries : Entries
     ones : ndarray of shape (D,) or None
         Coefficients with which every row has the score 1, if there is an intercept.
@@ -133,6 +135,7 @@ class Conditions:
     X: FloatArray
     y: FloatArray
     weight: FloatArray
+    own: FloatArray
     entries: Entries
     ones: FloatArray | None = None
 
@@ -151,10 +154,11 @@ class Conditions:
         inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
         mean = self._sum(at.value)[:, 0] * inverse
         cells, steep = (self._slopes(at, numbers) * inverse[:, None] for numbers in (at.slope, at.steep))
-        squares = self._sum(at.slope**2, self._squares)
+        square = at.slope**2 * self.own[:, None]
+        squares = self._sum(square, self._squares)
         if at.turn.any():
-            across = self._sum(at.slope**2 * at.score[:, None], self.X)
-            along = self._sum((at.slope * at.score[:, None]) ** 2)
+            across = self._sum(square * at.score[:, None], self.X)
+            along = self._sum(square * at.score[:, None] ** 2)
             squares = squares - 2.0 * across * at.turn + along * at.turn**2
         metric = 1.0 / (at.curve @ self._squares / len(self.y) + self.ridge + TINY)
         share = c.shares(mean)
@@ -188,6 +192,10 @@ class Conditions:
     @cached_property
     def _squares(self) -> FloatArray:
         return np.asarray(self.X**2)
+
+    @cached_property
+    def _even(self) -> float:
+        return evenness(self.own * (self.weight > 0.0))
 
     @cached_property
     def _sizes(self) -> FloatArray:
@@ -281,7 +289,8 @@ class Conditions:
         some = (self.entries.cell >= 0) & (self.weight[:, None] > 0.0)
         seen = np.bincount(self.entries.cell[some], minlength=c.n_cells)[: c.n_rates]
         looked_at = c.looked_at(seen.astype(np.float64), tangent.mean)
-        return c.followed(looked_at, tangent.rates, tangent.slopes * np.sqrt(tangent.metric), tangent.noise, before)
+        slopes = tangent.slopes * np.sqrt(tangent.metric)
+        return c.followed(looked_at, self._even, tangent.rates, slopes, tangent.noise, before)
 
     def decision_gaps(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Gaps of the decisions themselves, and their standard errors, (J,) each."""
@@ -292,6 +301,8 @@ class Conditions:
         sizes = self._sizes
         mean = np.divide(self._sum(value.astype(np.float64))[:, 0], sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
         rates = c.rate_values(mean)
+        squares = self._sum(np.broadcast_to(self.own[:, None], self.entries.cell.shape))[:, 0]
+        sizes = np.divide(sizes**2, squares, out=np.zeros_like(sizes), where=squares > 0.0)
         variance = rates * (1.0 - rates) / np.maximum(c.looked_at(sizes, mean), 1.0)
         one, two = c.pairs[:, 0], c.pairs[:, 1]
         return rates[one] - rates[two], np.sqrt(np.maximum(variance[one] + variance[two], 0.0))
@@ -328,7 +339,8 @@ class Conditions:
         """Conditions on some of the rows."""
         weight = self.weight[rows]
         entries = Entries(*(array[rows] for array in self.entries))
-        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight / weight.mean(), entries=entries)
+        own = self.own[rows]
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight / weight.mean(), own=own, entries=entries)
 
     @one_blas_thread()
     def optima(self, tolerance: float = 0.0, penalty: float = 0.0) -> list[Stationary]:

@@ -30,8 +30,6 @@ from surefair.training.stationary import PATIENCE, Conditions, Stationary
 WIDTH = 0.75
 """Width of the slope of a decision, relative to the spread of the scores, unless ``sharpness`` says otherwise."""
 
-SEVERAL = 0.01  # tolerance of several gaps, at least
-
 ENOUGH = 4e-4  # residual of a replicate times √n; that moves it by about a thousandth of its distance from the fit
 ROUNDING = 1e-12  # deviation from its mean, relative to its size, up to which a column is constant
 VARIES = 0.01  # mean square of a coordinate, which is 1 unless features are redundant
@@ -70,9 +68,8 @@ class Task(NamedTuple):
         """Return the conditions for an optimum on rows that are given in the coordinates W, with the ridge κr."""
         ones = np.linalg.solve(W, np.eye(len(W))[-1]) if self.fit_intercept else None
         entries = self.comparisons.entries(y, group)
-        return Conditions(
-            self.loss, ridge, self.comparisons, self.width, moved, y, weight / weight.mean(), entries, ones
-        )
+        weight = weight / weight.mean()
+        return Conditions(self.loss, ridge, self.comparisons, self.width, moved, y, weight, weight, entries, ones)
 
     def ridge(self, units: FloatArray, moved: FloatArray, weight: FloatArray) -> FloatArray:
         """Ridge κr on each coordinate, given r and the rows in these coordinates."""
@@ -92,20 +89,14 @@ class Task(NamedTuple):
         return self.penalty * self.loss.penalty_factor
 
 
-def tolerance_of(comparisons: Comparisons, tolerance: float) -> float:
-    """Return the tolerance in use.
-
-    To make several gaps exactly 0 is often next to impossible, because some combination of them hardly depends on the
-    coefficients, or only by chance.
-    """
-    return max(tolerance, SEVERAL) if len(comparisons.pairs) > 1 else tolerance
-
-
-def coordinates(X: FloatArray, weight: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
+def coordinates(
+    X: FloatArray, weight: FloatArray, fit_intercept: bool, ridged: bool = True
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
     """Coordinates W in which rows have the identity as second moment and the ridge is diagonal; and that ridge.
 
     With an intercept, columns are centred first, so that a column may lie far from 0. Directions in which the rows
-    hardly vary, by less than one row's worth, are not stretched further.
+    hardly vary, by less than one row's worth, are not stretched further. Without a ridge, the units of features do not
+    matter.
 
     Examples
     --------
@@ -132,7 +123,7 @@ def coordinates(X: FloatArray, weight: FloatArray, fit_intercept: bool) -> tuple
     values, vectors = np.linalg.eigh((scaled.T * share) @ scaled)
     second = (vectors * np.maximum(values, 1.0 / n)) @ vectors.T
     scale = scale * largest
-    penalised = np.ones(D)
+    penalised = np.full(D, float(ridged))
     penalised[D - int(fit_intercept) :] = 0.0
     ridge, basis = eigh(np.diag(penalised / scale**2), second)
     return centred @ (basis / scale[:, None]), np.maximum(ridge, 0.0)
@@ -161,6 +152,7 @@ class WarmedUp(NamedTuple):
     state: NewtonState
     W: FloatArray  # (D, D), coordinates: θ = Wu, and rows X become XW
     reached: bool  # whether the problem was solved on them
+    unsolved: float  # share of the replicates for which it was not
     gaps: tuple[FloatArray, FloatArray, FloatArray, FloatArray]  # as in ``Begun``
     carriers: list[Carrier]  # rare columns
 
@@ -175,7 +167,7 @@ def warm_up(
     units of the features.
     """
     y, group, weight = rows.y, rows.group, rows.weight
-    W, units = coordinates(X, weight, task.fit_intercept)
+    W, units = coordinates(X, weight, task.fit_intercept, task.alpha > 0.0)
     moved = X @ W
     ridge = task.ridge(units, moved, weight)
     conditions = task.conditions(W, ridge, moved, y, group, weight)
@@ -189,23 +181,29 @@ def warm_up(
     learner = _learner(task, begin.theta, begin.push, ridge, moved, rows, multipliers)
     carriers = _carriers(conditions, X, W, free_theta, begin) if begin.push[on].any() else []
     state, settled = learner.begin(n_columns, n_threads)
-    state = _settled(task, conditions, begin, learner, state, np.flatnonzero(~settled[1:]) + 1)
-    return WarmedUp(learner, state, W, begin.reached, gaps, carriers)
+    state, unsolved = _settled(task, conditions, begin, learner, state, np.flatnonzero(~settled[1:]) + 1)
+    return WarmedUp(learner, state, W, begin.reached, unsolved / max(n_columns - 1, 1), gaps, carriers)
 
 
 def _settled(
     task: Task, conditions: Conditions, fit: Stationary, learner: StochasticNewton, state: NewtonState, which: IntArray
-) -> NewtonState:
-    """State in which the problem is solved for columns whose weights are too uneven for the Hessian of the fit."""
+) -> tuple[NewtonState, int]:
+    """State in which the problem is solved for columns whose weights are too uneven for the Hessian of the fit.
+
+    The solver looks for the optimum beside that of the fit first, then for any. Returns how often it found none, too.
+    """
+    unsolved = 0
     if not len(which):
-        return state
+        return state, unsolved
     enough = ENOUGH / np.sqrt(len(conditions.y))
     V = conditions.weight[:, None] * learner.settings.multipliers.of(learner.form.first.key, state.theta.shape[1])
     for column in which.tolist():
         own = replace(conditions, weight=V[:, column]).part(V[:, column] > 0.0)
         found = own.beside(fit, task.tolerance, task.effective_penalty, enough, PATIENCE)
+        found = found if found.reached or not fit.reached else task.solve(own)
+        unsolved += not found.reached
         state = learner.moved(state, column, V[:, column], found.theta, found.push) if found.reached else state
-    return state
+    return state, unsolved
 
 
 def _carriers(

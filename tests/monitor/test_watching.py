@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 import surefair as sf
 from surefair.cli import main
+from surefair.cli.watch import command
 from surefair.monitor import following, watching
 from surefair.monitor.following import Changed
 from surefair.monitor.watching import Watcher, WatchSettings
@@ -472,6 +473,13 @@ def test_the_positive_value_is_that_of_an_audit_or_must_be_named(tmp_path, negat
     found = watched(path, tmp_path / "state", positive=None if positive == "1" else positive)
     assert found["watch"]["positive"] == positive
     assert {one["group"]: one["rate"] for one in found["interval"]["by_group"]} == {"f": 0.0, "m": 1.0}
+
+
+def test_two_positive_words_are_refused(tmp_path, log):
+    words = [str(log), "--decision", "approved", "--sensitive", "sex", "--margin", "0.1", "--positive", "1"]
+    found = CliRunner().invoke(command, [*words, "--positive", "yes", "--checkpoint", str(tmp_path / "state")])
+    assert found.exit_code == 2
+    assert "watch takes one --positive" in found.output
 
 
 def test_two_watchers_do_not_share_a_folder(tmp_path, log):

@@ -29,8 +29,9 @@ ALARMED = 5
 @click.option("--margin", required=True, type=float, help="Largest acceptable gap; for a ratio, the smallest.")
 @click.option("--metric", default="demographic_parity", show_default=True, help="What is compared between groups.")
 @click.option(
-    "--positive", help="Positive decision and label.  [default: the second in sorted order, which must then be 1]"
-)
+    "--positive", multiple=True,
+    help="Positive decision and label.  [default: the second in sorted order, which must then be 1]",
+)  # fmt: skip
 @click.option(
     "--level", "confidence_level", default=0.95, show_default=True, help="Confidence level.",
     type=click.FloatRange(min=0.0, max=1.0, min_open=True, max_open=True),
@@ -63,6 +64,7 @@ ALARMED = 5
 def command(
     source: str,
     sensitive: tuple[str, ...],
+    positive: tuple[str, ...],
     id_: str | None,
     checkpoint: Path,
     on_alarm: str | None,
@@ -84,8 +86,11 @@ def command(
         if on_alarm is not None and (problem := run_command(on_alarm, alarm, status)):
             click.echo(visible(problem), err=True)
 
+    if len(positive) > 1:
+        raise click.UsageError("watch takes one --positive: decisions and labels must use the same words.")
+    word = positive[0] if positive else None
     with one_line_errors(), Stop() as stop:
-        asked = WatchSettings(source, sensitive=split_names(sensitive), id=id_, **settings)
+        asked = WatchSettings(source, sensitive=split_names(sensitive), positive=word, id=id_, **settings)
         with Watcher(asked, checkpoint, told) as watcher:
             before = watcher.monitor.counts["alarms"]
             while True:

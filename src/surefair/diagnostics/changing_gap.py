@@ -29,7 +29,10 @@ class ChangingGap(Diagnostic):
     """Gaps between groups change along the rows, so that one gap for all rows does not describe them."""
 
     assumes = "Gaps between groups are the same for early and late rows."
-    advice = "Audit each period by itself; shuffling would only hide the change."
+    advice = (
+        "If rows come in the order of time, audit each period by itself: shuffling would only hide the change. If they "
+        "are just sorted, shuffle them."
+    )
     command_line_advice = advice
     forbids_verdict = True
 

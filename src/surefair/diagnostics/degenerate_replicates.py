@@ -14,7 +14,10 @@ class DegenerateReplicates(Diagnostic):
     """Most replicates are equal, so their spread says nothing."""
 
     assumes = "Replicates differ from each other."
-    advice = "Raise tolerance, add features, train on more rows, or pass more evaluation rows."
+    advice = (
+        "Raise tolerance, add features, train on more rows, pass more evaluation rows, or ask for source='total', which "
+        "does not need replicates that differ."
+    )
     command_line_advice = "Raise --tolerance, add features, or use more rows."
 
 
@@ -41,8 +44,7 @@ def check_gap(gaps: FloatArray) -> list[Diagnostic]:
     if distinct >= needed:
         return []
     message = (
-        f"The gap takes only {counted(distinct, 'different value')} over {len(gaps)} replicates, so its quantiles say "
-        "nothing. An interval with source='total' does not have this problem."
+        f"The gap takes only {counted(distinct, 'value')} over {len(gaps)} replicates, so its quantiles say nothing."
     )
     return [DegenerateReplicates(message, distinct, needed)]
 

@@ -29,6 +29,7 @@ def test_the_command_trains_and_audits_an_estimator(tmp_path, people):
     assert "refitted 5 times" in " ".join(model["notes"])
     assert "disagree about" in model["notes"][-1]
     assert "mean gap, in the population" in content["sentence"]
+    assert "Positive is" in content["sentence"]
     assert "this learner trains on" in (tmp_path / "out" / "report.html").read_text()
     sf.Audit.from_json(tmp_path / "out" / "audit.json")
     bad = CliRunner().invoke(main, ["audit", *common, "--estimator", "no_such_module:Thing"])

@@ -160,6 +160,7 @@ def _concluded(found: Audit, refits: Refits, about: dict[str, Any]) -> Audit:
     sentence = f"The decisions of {about['name']}, trained on {about['training']:,} rows, have "
     sentence += f"{compared_words(first, level)}. The interval is for "
     sentence += ESTIMATES["total"].format(n=f"{about['training']:,}") + "."
+    sentence += f" Positive is {settings.label} = {model['positive']!r}."
     if verdicts:
         sentence += f" {margin_words(verdicts[0])}"
     verdict = overall(one["verdict"] for one in verdicts) if verdicts else None

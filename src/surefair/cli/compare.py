@@ -190,10 +190,15 @@ def _pairs(found: Comparison) -> Any:
     rows = found.to_dict()["by_pair"]
     more = f" (the first {MOST_PAIRS} of {len(rows):,})" if len(rows) > MOST_PAIRS else ""
     table = Table(title=f"Gaps by pair of groups{more}; the limits of the differences hold together")
-    for name in rows[0]:
-        table.add_column(name.replace("_", " "), overflow="fold")
+    several = "metric" in rows[0]
+    for name in ("groups", "metric")[: 1 + several]:
+        table.add_column(name, overflow="fold")
+    numbers = [name for name in rows[0] if name not in ("column", "metric", "first", "second")]
+    for name in numbers:
+        table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
     for row in rows[:MOST_PAIRS]:
-        cells = ("undefined" if value is None else f"{value:.4f}" if isinstance(value, float) else plain_text(value)
-                 for value in row.values())  # fmt: skip
-        table.add_row(*cells)
+        column = f"{row['column']}: " if row.get("column") is not None else ""
+        words = [f"{column}{row['first']}, {row['second']}", *([row["metric"].replace("_", " ")] if several else [])]
+        cells = ("undefined" if row[name] is None else f"{row[name]:.3f}" for name in numbers)
+        table.add_row(*map(plain_text, words), *cells)
     return table

@@ -15,8 +15,8 @@ class DegenerateReplicates(Diagnostic):
 
     assumes = "Replicates differ from each other."
     advice = (
-        "Raise tolerance, add features, train on more rows, pass more evaluation rows, or ask for source='total', which "
-        "does not need replicates that differ."
+        "Raise tolerance, add features, train on more rows, pass more evaluation rows, or ask for source='total', "
+        "which needs no quantiles."
     )
     command_line_advice = "Raise --tolerance, add features, or use more rows."
 

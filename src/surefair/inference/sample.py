@@ -273,8 +273,8 @@ def _in_same_words(true: Column, predicted: Sequence[Column]) -> Column:
     """Labels and decisions in one column; they must use the same words."""
     if true.dtype.kind == "U" and any(one.dtype.kind in "iuf" for one in predicted):
         raise ValueError(
-            "The labels y_true are text and y_pred has numbers. If they are scores or probabilities, pass a threshold, for example "
-            "threshold=0.5; if they are decisions, use the same two values as in y_true."
+            "The labels y_true are text and y_pred has numbers. If they are scores or probabilities, pass a threshold, "
+            "for example threshold=0.5; if they are decisions, use the same two values as in y_true."
         )
     both = together([true, *predicted], "y_true and y_pred")
     words = [np.unique(one).tolist() for one in (true, *predicted)]

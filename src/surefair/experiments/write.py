@@ -21,8 +21,10 @@ HEAD = """# The paper's experiments
 Seed {seed}, surefair {version}. The preset *paper* follows the paper: steps 0.01 k^-0.501 from 0, the sizes in its
 table, a constraint that D' fixes, quantiles of the absolute gap, and the printed covariance. The preset *calibrated*
 uses this package's defaults on the same data and criteria: a constraint on decisions that is learnt from the training
-rows, with a tolerance of 0.05, signed gaps, and a covariance that includes the noise of the constraint. The paper does
-not say how many rows of COMPAS and Adult it trains on; those numbers are our choice.
+rows, with a tolerance of 0.05, signed gaps, and a covariance that includes the noise of the constraint. Until surefair
+learnt the constraint from all rows, this preset fixed a constraint on scores by the 1,000 rows of D'; its gaps, widths
+and limit laws are those of other models, and cannot be compared with the ones here. The paper does not say how many
+rows of COMPAS and Adult it trains on; those numbers are our choice.
 
 ± is one standard error over repetitions; for a share of 0 or 1 it is half the width of the exact limits. *Covers
 others* is how often the interval of one repetition contains the value of another, and *covers optimum* how often it

@@ -8,7 +8,9 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 import surefair as sf
+from surefair.diagnostics import StoppedEarly
 from surefair.training.problem import MOST_ROWS
+from surefair.training.stationary import Conditions
 
 pytestmark = pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
 
@@ -203,3 +205,35 @@ def test_a_constraint_set_that_is_given_is_named():
     for source in ("training", "retraining", "total", "evaluation"):
         found = clf.fairness_interval(rows.X, rows.y, sensitive_features=rows.sensitive, source=source)
         assert ("given the constraint set" in found.sentence) == (source != "evaluation")
+
+
+# -- Replicates that have no optimum beside the fit --------------------------------------------------------------------
+
+
+def test_a_replicate_without_an_optimum_beside_the_fit_is_solved_from_the_start(monkeypatch):
+    X, y, group = draw(1_200)
+    expected = exact(tolerance=0.05).fit(X, y, sensitive_features=group)
+    looked_beside = Conditions.beside
+
+    def gives_up(self, *args):
+        return looked_beside(self, *args)._replace(reached=False)
+
+    monkeypatch.setattr(Conditions, "beside", gives_up)
+    found = exact(tolerance=0.05).fit(X, y, sensitive_features=group)
+    spread = expected.coef_replicates_.std(axis=0)
+    assert (np.abs(found.coef_replicates_ - expected.coef_replicates_) < 0.2 * spread).all()
+
+
+def test_replicates_without_any_optimum_are_reported(monkeypatch):
+    X, y, group = draw(1_200)
+    solved = Conditions.solve
+    calls = []
+
+    def only_the_fit(self, *args, **kwargs):
+        calls.append(self)
+        return solved(self, *args, **kwargs)._replace(reached=len(calls) == 1)
+
+    monkeypatch.setattr(Conditions, "beside", lambda self, near, *args: near._replace(reached=False))
+    monkeypatch.setattr(Conditions, "solve", only_the_fit)
+    with pytest.warns(StoppedEarly, match=r"reached no optimum for \d+ % of the replicates"):
+        exact(tolerance=0.05).fit(X, y, sensitive_features=group)

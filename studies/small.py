@@ -8,6 +8,9 @@ for a group, and with one that numbers the rows. The last table has ``FairClassi
 features, with 5,000 evaluation rows.
 
     python studies/small.py [--repetitions R] [--audits A] [--jobs J] [--keep] [--quiet]
+
+The study saves finished lines in build/small.jsonl, with a hash of the library's code, so an interrupted run can be
+resumed.
 """
 
 from __future__ import annotations
@@ -178,6 +181,19 @@ def summed_up(n: int, how: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     return line
 
 
+def audits(n: int, how: str, args: argparse.Namespace) -> dict[str, Any]:
+    """All audits of files with so many rows: their line, the coverage of each interval, and what was not met."""
+    tasks = [(n, how, repetition) for repetition in range(args.audits)]
+    found = list(results.in_parallel(audit, tasks, f"audits of {n:,} rows, {how}", args.quiet, args.jobs))
+    keys = dict.fromkeys(key for one in found for key in one if ", " in key)
+    covered = {key: float(np.mean([one[key] for one in found if key in one])) for key in keys}
+    return {
+        "line": summed_up(n, how, found),
+        "each": [{"rows": n, "file": how, "interval": key, "coverage": share} for key, share in covered.items()],
+        "unmet": dict(Counter(name for one in found for name in one.get("unmet", []))),
+    }
+
+
 def main() -> None:
     """Run the study and save its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -192,22 +208,16 @@ def main() -> None:
         *((n, "plain") for n in FILES),
         *((2_000, how) for how in ("sentinel", "leak", "proxy", "identifier")),
     ]:
-        tasks = [(n, how, repetition) for repetition in range(args.audits)]
-        found = list(results.in_parallel(audit, tasks, f"audits of {n:,} rows, {how}", args.quiet, args.jobs))
-        files.append(summed_up(n, how, found))
-        often = Counter(name for one in found for name in one.get("unmet", []))
-        covered = {
-            key: float(np.mean([one[key] for one in found if key in one]))
-            for one in found
-            for key in one
-            if ", " in key
-        }
-        each += [{"rows": n, "file": how, "interval": key, "coverage": share} for key, share in covered.items()]
-        print(files[-1], dict(often), flush=True)
+        problem = {"file": how, "rows": n, "audits": args.audits}
+        found = results.kept("small", problem, lambda n=n, how=how: audits(n, how, args))
+        files.append(found["line"])
+        each += found["each"]
+        print(found["line"], found["unmet"], flush=True)
     lines = []
     for n in ROWS if args.repetitions else ():
         for d in FEATURES:
-            lines.append(cover(n, d, args))
+            problem = {"rows": n, "features": d, "repetitions": args.repetitions}
+            lines.append(results.kept("small", problem, lambda n=n, d=d: cover(n, d, args)))
             print(lines[-1], flush=True)
     about = {"repetitions": args.repetitions, "audits": args.audits, "tolerance": TOLERANCE, "margin": MARGIN}
     results.keep("small", about, lines, shown=("small", "audits"), audits=files, intervals=each)

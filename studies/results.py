@@ -70,7 +70,7 @@ def keep(
     ``shown`` names the tables to print, by default all. Returns whether the tables were saved.
     """
     for title, lines in ({name: rows} | more).items():
-        if shown is None or title in shown:
+        if lines and (shown is None or title in shown):
             console.print(as_table(title, lines))
     options = [option for option in sys.argv[1:] if option not in ("--quiet", "--keep")]
     if options and "--keep" not in sys.argv:

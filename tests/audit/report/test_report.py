@@ -390,6 +390,8 @@ def test_messages_that_share_a_sentence_say_it_once(make_audit: MakeAudit) -> No
 def test_the_summary_has_every_groups_column_rows_and_base_rate(audit: Audit) -> None:
     section = render(audit).split("<section")[1]
     words, groups = views.group_summaries(audit.to_dict())
+    largest = views.find_interval(audit.models[0], views.metrics(audit.to_dict())[0].name)["rate"]
+    assert words in [one.words for one in views.rates(audit.to_dict()) if one.name == largest]
     assert words in Page(f"<section{section.split('</section>')[0]}</section>").text
     assert len(groups) == len(audit.groups)
     for one in groups[: views.SUMMARISED]:

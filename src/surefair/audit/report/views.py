@@ -191,13 +191,15 @@ class GroupSummary(NamedTuple):
 
 
 def group_summaries(audit: Found) -> tuple[str, list[GroupSummary]]:
-    """The first rate of the first metric, in words, and all groups with it."""
+    """The rate with the largest gap of the first metric, in words, and all groups with it."""
     tables = rates(audit)
     if not tables:
         return "", []
+    largest = find_interval(audit["models"][0], metrics(audit)[0].name)["rate"]
+    table = next((one for one in tables if one.name == largest), tables[0])
     nothing: Found = {"rate": None, "low": None, "high": None}
-    by_group = {(one.column, one.group): one.found for one in tables[0].groups}
-    return tables[0].words, [
+    by_group = {(one.column, one.group): one.found for one in table.groups}
+    return table.words, [
         GroupSummary(
             str(one["column"]), str(one["group"]), one["evaluation"], one["base_rate"],
             tuple(found or nothing for found in by_group.get((str(one["column"]), str(one["group"])), ())),

@@ -65,7 +65,7 @@ def _show_trained(found: Audit, console: Console) -> None:
     console.print(f"Rows: {found.rows['read']:,} read{shards}; {rows}{folds}.", highlight=False)
     several = len(found.settings["sensitive"]) > 1
     rates = (
-        f"{one['column'] + ' ' if several else ''}{one['group']} {one['base_rate']:.1%}"
+        f"{one['column'] + ' ' if several else ''}{one['group']} {100.0 * one['base_rate']:.1f} %"
         for one in found.groups
         if one["base_rate"] is not None
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from surefair.diagnostics._diagnostic import Diagnostic, FloatArray
+from surefair.names import counted
 
 CLEAR = 3.0  # standard errors at which a constraint clearly holds the optimum back, or clearly does not
 
@@ -35,8 +36,8 @@ def check(room: FloatArray, sd: FloatArray, push: FloatArray, error: FloatArray,
     if not touching:
         return []
     message = (
-        f"{touching} constraint(s) with tolerance {tolerance:g} may or may not hold the optimum back. Near such a "
-        "boundary the distribution of the coefficients is not normal."
+        f"It is unclear whether {counted(touching, 'constraint')} with tolerance {tolerance:g} would hold the optimum "
+        "back. Near such a boundary the distribution of the coefficients is not normal."
     )
     return [BoundaryConstraint(message, touching, 0)]
 
@@ -46,7 +47,7 @@ def check_touching(touched: int, tolerance: float) -> list[Diagnostic]:
     if not touched:
         return []
     message = (
-        f"The optimum touches {touched} slab(s) of tolerance {tolerance:g} that do not hold it back: in the limit it "
-        "is on the face half of the time, and its law is not normal. The law returned ignores the face."
+        f"The optimum touches {counted(touched, 'slab')} of tolerance {tolerance:g} without a push: in the limit it is "
+        "on the face half of the time, and its law is not normal. The law returned ignores the face."
     )
     return [BoundaryConstraint(message, touched, 0)]

@@ -249,6 +249,23 @@ def test_no_optimum_is_clearly_better_than_the_first(seed):
     assert problem.solve(0.0).value == ends[0].value
 
 
+@pytest.mark.parametrize("seed", [3, 9, 15, 58, 73, 131])  # the solver tries tolerances half-way to the one asked for
+def test_all_ends_are_within_the_tolerance_that_was_asked_for(seed):
+    rng = np.random.default_rng(seed)
+    n_groups, n, d = rng.integers(2, 5), int(rng.choice([300, 600, 1000])), int(rng.integers(1, 5))
+    group = rng.integers(0, n_groups, n)
+    X = rng.normal(size=(n, d)) + (group[:, None] - n_groups / 2) * rng.choice([0.3, 1.0, 2.0])
+    y = np.where(X @ np.ones(d) / np.sqrt(d) + rng.normal(size=n) + rng.choice([0, 1.5]) > 0.0, 1.0, -1.0)
+    tolerance = float(rng.choice([0.005, 0.01, 0.02, 0.05]))
+    task = task_of(str(rng.choice(["demographic_parity", "equalized_odds"])), sizes=(int(n_groups),))
+    X = np.column_stack([X, np.ones(n)])
+    W, ridge = coordinates(X, np.ones(n), True)
+    problem = task.conditions(W, ridge, X @ W, y, group[:, None], np.ones(n))
+    for end in problem.optima(tolerance):
+        on = problem.followed(problem.tangent(end.theta), np.asarray(end.push != 0.0, dtype=np.float64))
+        assert not end.reached or np.abs(problem.gaps(end.theta) * on).max(initial=0.0) < tolerance + 1e-8
+
+
 def test_small_steps_do_not_lead_past_a_better_optimum(data_folder):
     """In these rows of Adult the tightened free optimum selects hardly anyone, and a better optimum does not."""
     adult = load_adult(data_folder)

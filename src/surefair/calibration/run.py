@@ -167,7 +167,9 @@ def calibrate(
     rng = np.random.default_rng([random_state, 0])
     problem = problem_of(clf, draw_seed(random_state))
     if problem.learns and apart is None:
-        found_optima = learnt_optima(problem, population)
+        drawn = draw(population, n_rows, rng)
+        pilot = Model.of(replace(problem, n_replicates=0), drawn.names, drawn.X.shape[1]).train(drawn)
+        found_optima = learnt_optima(problem, population, near=pilot.trained)
         optima, star = len(found_optima), found_optima[0].theta
     else:
         drawn = draw(population, min(clf.n_warmup, population.n // 5), rng)

@@ -38,7 +38,8 @@ from surefair.rows import FloatArray, IntArray
 SURROGATES = ("decisions", "scores")
 
 FEW = 30
-"""Rows of a cell before its group is constrained; counted without weights, so that it is the same in all replicates."""
+"""Rows of a cell before its group is constrained, if they have equal weights; counted without the multipliers of
+replicates, so that it is the same in all of them."""
 
 CLEAR = 4.0
 """Standard errors from which on a gap of decisions is more than chance."""
@@ -211,7 +212,7 @@ class Comparisons:
         return found
 
     def followed(
-        self, seen: FloatArray, even: float, rates: FloatArray, slopes: FloatArray, noise: FloatArray,
+        self, seen: FloatArray, even: FloatArray, rates: FloatArray, slopes: FloatArray, noise: FloatArray,
         before: FloatArray | float = 0.0, n_features: int | None = None,
     ) -> FloatArray:  # fmt: skip
         """Which pairs can be constrained, 1 or 0, shape (J,).
@@ -223,8 +224,8 @@ class Comparisons:
         ----------
         seen : ndarray of shape (F,)
             Rows of each rate.
-        even : float
-            Rows of equal weight that are worth as much as one of these rows.
+        even : ndarray of shape (F,)
+            Rows of equal weight that are worth as much as one of these.
         rates : ndarray of shape (F,)
         slopes : ndarray of shape (F, D)
             In coordinates in which chance is about the same in all directions.
@@ -237,14 +238,15 @@ class Comparisons:
         """
         one, two = self.pairs[:, 0], self.pairs[:, 1]
         length = np.sum(self.gaps(slopes) ** 2, axis=1)
-        enough = np.minimum(seen[one], seen[two]) >= FEW
+        worth = seen * even
+        enough = np.minimum(worth[one], worth[two]) >= FEW
         n_pairs = max(len(self.pairs), 1)  # each of them may look clear by chance
         # Decisions do not change along θ, so a slope of theirs has one direction less to point in.
         size = max(1, (n_features or slopes.shape[1]) - int(self.kind == kernels.DECISIONS))
         come, stay = (longest_by_chance(size, p_value / n_pairs) for p_value in (P_VALUE, P_RELEASE))
         differs = length > np.where(np.asarray(before) > 0.0, stay, come) * (noise[one] + noise[two])
         if self.kind == kernels.DECISIONS:
-            variance = np.clip(rates * (1.0 - rates), 1e-6, None) / np.maximum(seen * even, 1.0)
+            variance = np.clip(rates * (1.0 - rates), 1e-6, None) / np.maximum(worth, 1.0)
             differs |= (rates[one] - rates[two]) ** 2 > CLEAR**2 * (variance[one] + variance[two])
         return np.asarray(enough & differs, dtype=np.float64)
 
@@ -300,16 +302,20 @@ def longest_by_chance(n_directions: int, p_value: float) -> float:
     return float(chdtri(n_directions, p_value) / n_directions)
 
 
-def evenness(weight: FloatArray) -> float:
-    """Rows of equal weight that are worth as much as one row with such weights (Kish); rows of weight 0 are none.
+def evenness(weight: FloatArray, cell: IntArray, n_cells: int) -> FloatArray:
+    """Rows of equal weight that are worth as much as one row of each cell (Kish), shape (n_cells,).
+
+    Rows of weight 0 are none. ``cell`` (n, entries) has the cells of the rows, -1 where there is none.
 
     Examples
     --------
-    >>> evenness(np.array([1.0, 1.0, 0.0])), evenness(np.array([3.0, 1.0]))
-    (1.0, 0.8)
+    >>> evenness(np.array([1.0, 1.0, 0.0, 3.0, 1.0]), np.array([[0], [0], [0], [1], [1]]), 3)
+    array([1. , 0.8, 1. ])
     """
-    n = np.count_nonzero(weight)
-    return float(weight.sum() ** 2 / (n * (weight @ weight))) if n else 1.0
+    some = cell >= 0
+    each = np.broadcast_to(weight[:, None], cell.shape)[some]
+    n, total, squares = (np.bincount(cell[some], of, n_cells) for of in (each > 0.0, each, each**2))
+    return np.asarray(np.divide(total**2, n * squares, out=np.ones(n_cells), where=squares > 0.0))
 
 
 def surrogate(

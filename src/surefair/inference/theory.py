@@ -34,7 +34,7 @@ from surefair.training.solver import (
     local_optima,
     penalty_terms,
 )
-from surefair.training.stationary import Conditions
+from surefair.training.stationary import BETTER, Conditions
 from surefair.training.warm_up import Task, coordinates
 
 if TYPE_CHECKING:
@@ -430,16 +430,23 @@ def _population(
 
 
 def learnt_optima(
-    problem: Problem, rows: Rows, W: FloatArray | None = None, ridge: FloatArray | None = None
+    problem: Problem, rows: Rows, W: FloatArray | None = None, ridge: FloatArray | None = None, near: Fit | None = None
 ) -> list[Optimum]:
     """Return all local optima when these rows are the population, best first, as coefficients of the features.
 
-    Without coordinates ``W`` and their ``ridge`` those of the population are used.
+    Without coordinates ``W`` and their ``ridge`` those of the population are used. A fit to some of the rows, ``near``,
+    may lead to an optimum that no other start leads to.
     """
     task = task_of(problem, rows)
     conditions, W = _conditions(task, rows, W, ridge)
+    ends = conditions.optima(task.tolerance, task.effective_penalty)
+    if near is not None:
+        start = near.optimum._replace(theta=np.asarray(np.linalg.solve(W, near.coefficients[:, 0])))
+        ends.append(conditions.beside(start, task.tolerance, task.effective_penalty))
+        if ends[-1].reached and (not ends[0].reached or ends[-1].value < BETTER * ends[0].value):
+            ends.insert(0, ends.pop())
     found: list[Optimum] = []
-    for one in conditions.optima(task.tolerance, task.effective_penalty):
+    for one in ends:
         theta = W @ one.theta
         far = APART * float(np.abs(theta).max(initial=0.0))
         if not found or (one.reached and all(np.abs(theta - other.theta).max() > far for other in found)):

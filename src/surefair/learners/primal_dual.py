@@ -420,7 +420,8 @@ class PrimalDual:
         size = np.where(state.size[:, 0, :1] > 0.0, state.size[:, 0, :1], np.inf)
         noise = state.size[:, 0, 2:] / size**2
         before = state.followed[:, 0]
-        even = evenness(self.form.first.weight)
+        first = self.form.first
+        even = evenness(first.weight, c.entries(first.y, first.group).cell, c.n_cells)[: c.n_rates]
         found = c.followed(seen, even, anchor[:-1, 0], slopes, noise.sum(axis=1), before, _effective(noise))
         followed = np.maximum(before, found)  # equal rates no longer differ, so a pair that is constrained stays so
         signs = c.signs[followed > 0.0]

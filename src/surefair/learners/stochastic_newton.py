@@ -521,7 +521,8 @@ class StochasticNewton:
         noise = c.rate_sums(share**2, state.size[:, 0, 1:] @ metric / size[:, 0] ** 2)
         looked_at = c.looked_at(state.seen[:, 0], at.value[:, 0])
         rates = c.rate_values(at.value[:, 0])
-        even = evenness(self.form.first.weight)
+        first = self.form.first
+        even = evenness(first.weight, c.entries(first.y, first.group).cell, c.n_cells)[: c.n_rates]
         followed = c.followed(looked_at, even, rates, slopes * np.sqrt(metric), noise, state.followed[:, 0])
         noise = noise * noise_scale(inverse, plain, self.form.ridge)
         usual = float(np.sum(inverse * plain)) - float(np.diag(inverse) @ self.form.ridge)

@@ -194,8 +194,9 @@ class Conditions:
         return np.asarray(self.X**2)
 
     @cached_property
-    def _even(self) -> float:
-        return evenness(self.own * (self.weight > 0.0))
+    def _even(self) -> FloatArray:
+        c = self.comparisons
+        return evenness(self.own * (self.weight > 0.0), self.entries.cell, c.n_cells)[: c.n_rates]
 
     @cached_property
     def _sizes(self) -> FloatArray:
@@ -353,18 +354,19 @@ class Conditions:
         gap = self._largest_gap(free.theta)
         if len(self.comparisons.pairs) == 0 or (penalty == 0.0 and gap <= tolerance):
             return [free]
-        first = self._tighten(free.theta, _levels(gap, tolerance, penalty))
+        planned = _levels(gap, tolerance, penalty)
+        first = self._tighten(free.theta, planned)
         assert first is not None
         cheap = first.end.reached and not first.useless and free.value >= CHEAP * first.end.value
         if self.ones is None or (cheap and not whole):
             return [first.end]  # no optimum has a lower value than the free one
         score = self.X @ free.theta
-        last = [*first.points][-1]  # a weak penalty would lead back to the free optimum
+        *stages, last = planned
         others = []
         for share in (*SHARES, STRAIGHT):
             start = free.theta - np.quantile(score, 1.0 - share) * self.ones
             gap = self._largest_gap(start) if share in SHARES else 0.0
-            levels = [level for level in first.points if 0.0 < level.tolerance < gap and level is not last]
+            levels = [level for level in stages if 0.0 < level.tolerance < gap]  # a weak penalty would lead back
             path = self._tighten(start, [*levels, last], None if whole else first)
             others += [] if path is None else [path.end]
         others.sort(key=lambda end: (not end.reached, end.value))

@@ -294,6 +294,8 @@ def main() -> None:
     problems = [(data, criterion, tolerance, loss, n) for loss, n, data, criterion, tolerance in order]
     measured, known = {problem: measure(*problem, args) for problem in problems}, published(args)
     found = [problem for problem in problems if measured[problem] is not None or problem in known]
+    if not found:
+        raise SystemExit("No problem is finished with these options.")
     judged = sum(len(SHADES) for (_, criterion, _, _, n) in found if is_judged(criterion, n))
     level = 1.0 - 0.05 / max(judged, 1)
     rows, wide = [], []

@@ -349,8 +349,13 @@ def test_invalid_options_are_refused(rows, option, message):
         ([0, 1], [0.2, 0.8], ["a", "b"], "together have 4 values. If y_pred holds scores .* threshold=0.5"),
         ([0, 0], [0, 0], ["a", "b"], "All labels are 0. Pass pos_label to say which value is positive"),
         ([0, np.nan], [0, 1], ["a", "b"], "label column contains NaN"),
-        (["no", "yes"], [0, 1], ["a", "b"], "y_true are text and y_pred has numbers"),
-        (["no", "yes"], ["none", "review"], ["a", "b"], "Use the same two values in both"),
+        (["no", "yes"], [0, 1], ["a", "b"], "y_true are text and y_pred has numbers or Booleans"),
+        (
+            ["no", "yes"],
+            ["none", "review"],
+            ["a", "b"],
+            "different values: 'no' and 'yes'; 'none' and 'review'. Use the same two",
+        ),
         ([0, 1], [0, 1], ["a", None], "group column contains NaN or missing"),
     ],
 )

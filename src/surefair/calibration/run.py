@@ -33,6 +33,7 @@ from surefair.rows import FloatArray, IntArray, Rows, make_frame
 from surefair.training.model import Model, Problem
 from surefair.training.parameters import check_parameters, draw_seed, problem_of
 
+PILOTS = 5  # fits that may lead to an optimum of the population
 LEAST_ROWS = 10
 """Rows without which data cannot stand for a population."""
 MOST_REPETITIONS = 1_000_000
@@ -167,9 +168,10 @@ def calibrate(
     rng = np.random.default_rng([random_state, 0])
     problem = problem_of(clf, draw_seed(random_state))
     if problem.learns and apart is None:
-        drawn = draw(population, n_rows, rng)
-        pilot = Model.of(replace(problem, n_replicates=0), drawn.names, drawn.X.shape[1]).train(drawn)
-        found_optima = learnt_optima(problem, population, near=pilot.trained)
+        alone = replace(problem, n_replicates=0)
+        draws = [draw(population, n_rows, rng) for _ in range(PILOTS)]
+        pilots = [Model.of(alone, one.names, one.X.shape[1]).train(one).trained for one in draws]
+        found_optima = learnt_optima(problem, population, pilots=pilots)
         optima, star = len(found_optima), found_optima[0].theta
     else:
         drawn = draw(population, min(clf.n_warmup, population.n // 5), rng)

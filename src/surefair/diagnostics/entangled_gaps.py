@@ -40,13 +40,13 @@ def check(lengths: FloatArray) -> list[Diagnostic]:
     >>> check(np.array([0.5]))  # a single gap is not entangled
     []
     >>> print(check(np.array([80.0, 0.5]))[0].message)
-    A combination of the gaps hardly depends on the coefficients: by 0.5 times what chance gives; 16 would be enough.
+    A combination of the gaps hardly depends on the coefficients: by 0.5 times what chance gives; 16.4 would be enough.
     """
     if len(lengths) < 2 or lengths[-1] >= WEAK:
         return []
     weakest = max(float(lengths[-1]), 0.0)
     message = (
-        f"A combination of the gaps hardly depends on the coefficients: by {weakest:.2g} times what chance gives; "
-        f"{WEAK:.0f} would be enough."
+        f"A combination of the gaps hardly depends on the coefficients: by {weakest:.3g} times what chance gives; "
+        f"{WEAK:.1f} would be enough."
     )
     return [EntangledGaps(message, weakest, WEAK)]

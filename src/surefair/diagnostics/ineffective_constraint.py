@@ -24,8 +24,9 @@ DIAGNOSTIC = IneffectiveConstraint
 
 
 def check(
-    free: FloatArray, held: FloatArray, error: FloatArray, tolerance: float, n: int, penalised: bool = False
-) -> list[Diagnostic]:
+    free: FloatArray, held: FloatArray, error: FloatArray, tolerance: float, n: int, penalised: bool = False,
+    forbids: bool = True,
+) -> list[Diagnostic]:  # fmt: skip
     """Check the gaps of decisions on the warm-up rows, without the constraint and with it.
 
     Parameters
@@ -37,6 +38,8 @@ def check(
         Number of warm-up rows.
     penalised : bool
         Whether there is a penalty instead of a tolerance.
+    forbids : bool
+        Whether there is no definite verdict then.
     """
     share = PENALISED if penalised else SHARE
     clear = np.abs(free) > tolerance + CLEAR * error
@@ -48,4 +51,4 @@ def check(
         f"The constraint leaves most of a gap of decisions: on {n:,} training rows it is {abs(held[worst]):.3f} with "
         f"the constraint and {abs(free[worst]):.3f} without."
     )
-    return [IneffectiveConstraint(message, abs(held[worst]), tolerance)]
+    return [IneffectiveConstraint(message, abs(held[worst]), tolerance, forbids_verdict=forbids)]

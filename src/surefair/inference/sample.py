@@ -271,19 +271,19 @@ def decide(y_true: Any, predictions: Sequence[Any], unlabelled: str, pos_label: 
 
 def _in_same_words(true: Column, predicted: Sequence[Column]) -> Column:
     """Labels and decisions in one column; they must use the same words."""
-    if true.dtype.kind == "U" and any(one.dtype.kind in "iuf" for one in predicted):
+    if true.dtype.kind == "U" and any(one.dtype.kind in "iufb" for one in predicted):
         raise ValueError(
-            "The labels y_true are text and y_pred has numbers. If they are scores or probabilities, pass a threshold, "
-            "for example threshold=0.5; if they are decisions, use the same two values as in y_true."
+            "The labels y_true are text and y_pred has numbers or Booleans. If they are scores or probabilities, pass "
+            "a threshold, for example threshold=0.5; if they are decisions, use the same two values as in y_true."
         )
     both = together([true, *predicted], "y_true and y_pred")
     words = [np.unique(one).tolist() for one in (true, *predicted)]
     scores = any(one.dtype.kind == "f" and (one % 1.0 != 0.0).any() for one in predicted)
     if not scores and all(len(one) <= 2 for one in words) and len(np.unique(both)) > 2:
-        listed = [" and ".join(map(repr, one)) for one in words]
+        listed = "; ".join(dict.fromkeys(" and ".join(map(repr, one)) for one in words))
         raise ValueError(
-            f"y_true has the values {listed[0]}, and y_pred {' or '.join(dict.fromkeys(listed[1:]))}. Use the same two "
-            "values in both, for example 1 for the positive one and 0 for the other."
+            f"Labels and decisions use different values: {listed}. Use the same two everywhere, for example 1 for the "
+            "positive one and 0 for the other."
         )
     return both
 

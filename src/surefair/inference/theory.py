@@ -7,6 +7,7 @@ implicit have the same limit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -430,21 +431,22 @@ def _population(
 
 
 def learnt_optima(
-    problem: Problem, rows: Rows, W: FloatArray | None = None, ridge: FloatArray | None = None, near: Fit | None = None
-) -> list[Optimum]:
+    problem: Problem, rows: Rows, W: FloatArray | None = None, ridge: FloatArray | None = None,
+    pilots: Sequence[Fit] = (),
+) -> list[Optimum]:  # fmt: skip
     """Return all local optima when these rows are the population, best first, as coefficients of the features.
 
-    Without coordinates ``W`` and their ``ridge`` those of the population are used. A fit to some of the rows, ``near``,
-    may lead to an optimum that no other start leads to.
+    Without coordinates ``W`` and their ``ridge`` those of the population are used. Fits to some of the rows, the
+    ``pilots``, may lead to an optimum that no other start leads to.
     """
     task = task_of(problem, rows)
     conditions, W = _conditions(task, rows, W, ridge)
     ends = conditions.optima(task.tolerance, task.effective_penalty)
-    if near is not None:
-        start = near.optimum._replace(theta=np.asarray(np.linalg.solve(W, near.coefficients[:, 0])))
-        ends.append(conditions.beside(start, task.tolerance, task.effective_penalty))
-        if ends[-1].reached and (not ends[0].reached or ends[-1].value < BETTER * ends[0].value):
-            ends.insert(0, ends.pop())
+    for pilot in pilots:
+        start = pilot.optimum._replace(theta=np.asarray(np.linalg.solve(W, pilot.coefficients[:, 0])))
+        end = conditions.beside(start, task.tolerance, task.effective_penalty)
+        better = end.reached and (not ends[0].reached or end.value < BETTER * ends[0].value)
+        ends.insert(0 if better else len(ends), end)
     found: list[Optimum] = []
     for one in ends:
         theta = W @ one.theta

@@ -76,8 +76,8 @@ def check_first_rows(fit: Fit, begun: Begun) -> list[Diagnostic]:
         decisions, tolerance = fit.problem.surrogate == "decisions", fit.tolerance
         # A tolerance of scores says nothing about decisions, but a constraint that holds a fit back should change them.
         free = begun.free if decisions or penalised else begun.free * (np.abs(begun.smooth) > 0.99 * tolerance)
-        bound = tolerance if decisions else 0.0
-        found += ineffective_constraint.check(free, begun.held, begun.error, bound, rows.n, penalised)
+        bound, forbids = (tolerance, True) if decisions else (0.0, tolerance <= SEVERAL)
+        found += ineffective_constraint.check(free, begun.held, begun.error, bound, rows.n, penalised, forbids)
         if decisions and not penalised:
             found += coarse_scores.check(begun.held, begun.smooth, begun.error, tolerance)
         names = rows.names.features or [f"x{j + 1}" for j in range(rows.X.shape[1])]

@@ -41,6 +41,7 @@ def test_the_first_to_end_does_not_change_the_setting_for_the_others():
         assert blas_threads() == {2}
 
 
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.ChanceConstraint")
 @pytest.mark.parametrize("solver", ["exact", "one_pass"])
 def test_fits_do_not_depend_on_the_users_threads_of_linear_algebra(solver):
     rng = np.random.default_rng(0)

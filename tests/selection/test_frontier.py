@@ -145,7 +145,7 @@ def test_a_constraint_that_changes_nothing_is_reported():
     X = rng.normal(size=(1_200, 2))
     y = (X[:, 0] + rng.normal(size=1_200) > 0.0).astype(int)
     clf = sf.FairClassifier(n_replicates=40, random_state=0)
-    with pytest.warns(sf.diagnostics.ChanceConstraint, match="by more than chance"):
+    with pytest.warns(sf.diagnostics.ChanceConstraint, match="more than chance"):
         found = sf.frontier(clf, X, y, sensitive_features=rng.integers(2, size=1_200), tolerances=[0.05, 0.0])
     assert "ChanceConstraint" in {one.name for one in found.diagnostics}
-    assert "by more than chance" in str(found.to_dict()["diagnostics"])
+    assert "more than chance" in str(found.to_dict()["diagnostics"])

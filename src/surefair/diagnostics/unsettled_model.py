@@ -6,7 +6,8 @@ import numpy as np
 
 from surefair.diagnostics._diagnostic import Diagnostic, FloatArray
 
-MOST = 0.3  # root mean square distance of replicates from the fit, relative to its length
+MOST = 0.3  # root mean square distance of the nearer replicates from the fit, relative to its length
+NEARER = 0.9  # share of them: a few may end in another optimum, which intervals show
 TIMES = 2.5  # the same relative to what it is for as many rows and features without a constraint
 FAR = 5.0  # the same for the way of the fit since the warm-up rows, relative to the spread of replicates on them
 
@@ -30,7 +31,7 @@ def check(theta: FloatArray, first: FloatArray, usual: float = 0.0) -> list[Diag
     distance of replicates from the fit that so many rows and features have without a constraint.
     """
     length = float(np.linalg.norm(theta[:, 0]))
-    away = _spread(theta)
+    away = _spread(theta, NEARER)
     way = float(np.linalg.norm(theta[:, 0] - first[:, 0])) / max(_spread(first), 1e-300)
     if way > FAR:
         message = (
@@ -49,6 +50,7 @@ def check(theta: FloatArray, first: FloatArray, usual: float = 0.0) -> list[Diag
     return [UnsettledModel(message, share, MOST)]
 
 
-def _spread(theta: FloatArray) -> float:
-    """Root mean square distance of replicates from the fit."""
-    return float(np.sqrt(np.mean(np.sum((theta[:, 1:] - theta[:, :1]) ** 2, axis=0))))
+def _spread(theta: FloatArray, share: float = 1.0) -> float:
+    """Root mean square distance of replicates from the fit, over this share of them, the nearest."""
+    squares = np.sort(np.sum((theta[:, 1:] - theta[:, :1]) ** 2, axis=0))
+    return float(np.sqrt(np.mean(squares[: int(np.ceil(share * len(squares)))])))

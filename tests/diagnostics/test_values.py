@@ -401,6 +401,13 @@ def test_a_saved_model_keeps_its_diagnostics(fixed, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
+@pytest.mark.parametrize(("far", "settled"), [(10, True), (14, False)])
+def test_a_tenth_of_the_replicates_may_end_in_another_optimum(far, settled):
+    theta = np.ones((1, 101))
+    theta[0, 1:] += np.where(np.arange(100) < far, 2.0, 0.05)
+    assert (not unsettled_model.check(theta, theta)) == settled
+
+
 def test_a_fit_that_has_not_converged_gives_no_verdict():
     apart = DI(seed=9).sample(1000)
     test = DI(seed=8).sample(2000)

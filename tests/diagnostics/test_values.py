@@ -400,7 +400,6 @@ def test_a_saved_model_keeps_its_diagnostics(fixed, tmp_path):
 # -- Verdicts ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
 @pytest.mark.parametrize(("far", "settled"), [(10, True), (14, False)])
 def test_a_tenth_of_the_replicates_may_end_in_another_optimum(far, settled):
     theta = np.ones((1, 101))
@@ -408,6 +407,7 @@ def test_a_tenth_of_the_replicates_may_end_in_another_optimum(far, settled):
     assert (not unsettled_model.check(theta, theta)) == settled
 
 
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
 def test_a_fit_that_has_not_converged_gives_no_verdict():
     apart = DI(seed=9).sample(1000)
     test = DI(seed=8).sample(2000)

@@ -74,6 +74,7 @@ lint: .venv/installed  ## run ruff, mypy and import-linter
 
 bench: .venv/peers  ## compare the speed with other libraries and with the processor's limits; a few minutes
 	$(BIN)/python benchmarks/fits.py
+	$(BIN)/python benchmarks/learnt.py
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/roofline.py

@@ -25,14 +25,6 @@ import matplotlib.pyplot as plt
 
 OURS, TWO, SINGLE = "surefair", "surefair, two threads", "surefair, float32"
 BARE, SGD = "surefair, no replicates", "one SGDClassifier"
-PARITY, RATE, SLAB, PENALTY = (  # works that are compared with each other
-    "parity of decisions, d=14, B=200",
-    "false-positive rate of decisions, d=14, B=200",
-    "slab, d=14, B=200",
-    "penalty, 500 rows in D', d=14, B=200",
-)
-MORE = 1_000_000  # rows of a longer stream
-OLD_PENALTY = 170 / 586  # speed of the penalty's former kernel over that of the slab, thousands of rows/s in one run
 Rates = dict[str, float]
 
 
@@ -83,37 +75,6 @@ def compare(work: Work, rates: Rates, peers: list[ModuleType]) -> list[dict[str,
     ]
 
 
-def against_fixed() -> list[dict[str, object]]:
-    """Compare our speed if the constraint is learnt from all rows with that if it is fixed, in rounds of their own.
-
-    The penalty had a faster kernel, with certificates over the rows of D', when the target was set. Its speed is known
-    relative to the slab. A learner that sees all rows begins with a solution on the first of them, so a longer stream
-    shows the speed at which it learns from the others.
-    """
-    works = {work.name: work for work in WORKS if work.name in (PARITY, RATE, SLAB, PENALTY)}
-    longer = {name: work._replace(rows=MORE) for name, work in works.items() if name != PENALTY}
-    times, more = (
-        medians({name: ours(work, Data(work), work.replicates) for name, work in some.items()})
-        for some in (works, longer)
-    )
-    speed = {name: work.rows / times[name] for name, work in works.items()}
-    later = {name: (MORE - works[name].rows) / (more[name] - times[name]) for name in longer}
-    former = f"the penalty's former kernel, {OLD_PENALTY:.2f} of the slab"
-    first, others = f"first {works[SLAB].rows:,}", f"from there to {MORE:,}"
-    pairs = [
-        (PARITY, SLAB, first, speed[PARITY], speed[SLAB], 0.35),
-        (PARITY, SLAB, others, later[PARITY], later[SLAB], None),
-        (RATE, former, first, speed[RATE], OLD_PENALTY * speed[SLAB], 2.0),
-        (RATE, former, others, later[RATE], OLD_PENALTY * later[SLAB], None),
-        (RATE, PENALTY, f"first {works[PENALTY].rows:,}", speed[RATE], speed[PENALTY], None),
-    ]
-    return [
-        {"learnt": learnt, "fixed": fixed, "rows": rows, "ratio": ours / theirs, "target": target,
-         "learnt_rows/s": ours, "fixed_rows/s": theirs}
-        for learnt, fixed, rows, ours, theirs, target in pairs
-    ]  # fmt: skip
-
-
 def costs(work: Work, rates: Rates) -> dict[str, object]:
     """Speed-up by threads and float32, and cost of replicates over one fit without them, ours and SGDClassifier's."""
     return {
@@ -157,16 +118,13 @@ def main() -> None:
         for work in WORKS:
             with console.status(work.name):
                 found[work] = measure(work, peers)
-        with console.status("learnt or fixed"):
-            learnt = against_fixed()
     rows = [line for work, rates in found.items() for line in compare(work, rates, peers)]
     ours_alone = [costs(work, rates) for work, rates in found.items()]
     show("Speed of FairClassifier.fit relative to its peers, one core", rows)
-    show("Speed if the constraint is learnt from all rows over speed if it is fixed, one core", learnt)
     show("Speed-up by threads and float32, and cost of all replicates over one fit", ours_alone)
     versions = {peer.NAME: f"{peer.PACKAGE} {version(peer.PACKAGE)}" for peer in peers}
     about = [{"peer": peer.NAME, "version": versions[peer.NAME], "what_it_does": peer.NOTE} for peer in peers]
-    keep("fits", rows=rows, learnt=learnt, costs=ours_alone, peers=about)
+    keep("fits", rows=rows, costs=ours_alone, peers=about)
     draw({work.name: {k: v for k, v in rates.items() if k not in (BARE, SGD)} for work, rates in found.items()})
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from datetime import date
 from functools import cached_property
 from importlib.metadata import version
@@ -75,6 +76,12 @@ class Data:
         self.work = work
         self.X, self.y, self.z = make(work, work.rows, seed=1)
         self.apart = None if work.learnt else make(work, work.constraint_rows, seed=2)
+
+    def first(self, n: int) -> Data:
+        """The same with the first n rows only."""
+        some = copy(self)
+        some.X, some.y, some.z = self.X[:n], self.y[:n], self.z[:n]
+        return some
 
     def design(self, n: int) -> Any:
         """The first n rows with a column of ones for the intercept."""

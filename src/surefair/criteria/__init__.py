@@ -19,7 +19,6 @@ from surefair.criteria._comparisons import (
     SURROGATES,
     Comparisons,
     Entries,
-    evenness,
     surrogate,
 )
 from surefair.criteria._criterion import Criterion, Rate
@@ -51,7 +50,6 @@ __all__ = [
     "SoftRatePenalty",
     "SquaredPenalty",
     "check_names",
-    "evenness",
     "get_criterion",
     "kinked",
     "linearise",

@@ -250,6 +250,24 @@ class Comparisons:
             differs |= (rates[one] - rates[two]) ** 2 > CLEAR**2 * (variance[one] + variance[two])
         return np.asarray(enough & differs, dtype=np.float64)
 
+    def evenness(self, weight: FloatArray, cell: IntArray) -> FloatArray:
+        """Rows of equal weight that are worth as much as one row of each rate (Kish), shape (F,).
+
+        Rows of weight 0 are none. ``cell`` (n, entries) has the cells of the rows, -1 where there is none.
+
+        Examples
+        --------
+        >>> from surefair.criteria import CRITERIA
+        >>> c = Comparisons.of(CRITERIA["demographic_parity"], "decisions", (3,))
+        >>> c.evenness(np.array([1.0, 1.0, 0.0, 3.0, 1.0]), np.array([[0], [0], [0], [1], [1]]))
+        array([1. , 0.8, 1. ])
+        """
+        some = cell >= 0
+        each = np.broadcast_to(weight[:, None], cell.shape)[some]
+        n, total, squares = (np.bincount(cell[some], of, self.n_cells) for of in (each > 0.0, each, each**2))
+        even = np.divide(total**2, n * squares, out=np.ones(self.n_cells), where=squares > 0.0)
+        return np.asarray(even[: self.n_rates])
+
     def entries(self, y: FloatArray, group: IntArray) -> Entries:
         """Return what rows with these labels ±1 and group codes (n, columns) add; -1 is no known group."""
         truth = (y > 0.0).astype(np.int64)
@@ -300,22 +318,6 @@ def longest_by_chance(n_directions: int, p_value: float) -> float:
     (5.42, 1.27)
     """
     return float(chdtri(n_directions, p_value) / n_directions)
-
-
-def evenness(weight: FloatArray, cell: IntArray, n_cells: int) -> FloatArray:
-    """Rows of equal weight that are worth as much as one row of each cell (Kish), shape (n_cells,).
-
-    Rows of weight 0 are none. ``cell`` (n, entries) has the cells of the rows, -1 where there is none.
-
-    Examples
-    --------
-    >>> evenness(np.array([1.0, 1.0, 0.0, 3.0, 1.0]), np.array([[0], [0], [0], [1], [1]]), 3)
-    array([1. , 0.8, 1. ])
-    """
-    some = cell >= 0
-    each = np.broadcast_to(weight[:, None], cell.shape)[some]
-    n, total, squares = (np.bincount(cell[some], of, n_cells) for of in (each > 0.0, each, each**2))
-    return np.asarray(np.divide(total**2, n * squares, out=np.ones(n_cells), where=squares > 0.0))
 
 
 def surrogate(

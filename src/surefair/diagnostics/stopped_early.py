@@ -38,7 +38,7 @@ def check(reached: bool, unsolved: float = 0.0) -> list[Diagnostic]:
     if unsolved <= MOST:
         return []
     message = (
-        f"The solver reached no optimum for {unsolved:.0%} of the replicates. They stay near the fit, so intervals may "
-        "be too narrow."
-    ).replace("%", " %")
+        f"The solver reached no optimum for {100.0 * unsolved:.0f} % of the replicates. They stay near the fit, so "
+        "intervals may be too narrow."
+    )
     return [StoppedEarly(message, unsolved, MOST)]

@@ -60,7 +60,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from surefair import kernels
-from surefair.criteria import FEW, Comparisons, Entries, evenness, surrogate
+from surefair.criteria import FEW, Comparisons, Entries, surrogate
 from surefair.learners._settings import Settings, own
 from surefair.learners.geometry import n_sweeps, of_pairs, solved
 from surefair.learners.multipliers import Multipliers
@@ -421,7 +421,7 @@ class PrimalDual:
         noise = state.size[:, 0, 2:] / size**2
         before = state.followed[:, 0]
         first = self.form.first
-        even = evenness(first.weight, c.entries(first.y, first.group).cell, c.n_cells)[: c.n_rates]
+        even = c.evenness(first.weight, c.entries(first.y, first.group).cell)
         found = c.followed(seen, even, anchor[:-1, 0], slopes, noise.sum(axis=1), before, _effective(noise))
         followed = np.maximum(before, found)  # equal rates no longer differ, so a pair that is constrained stays so
         signs = c.signs[followed > 0.0]

@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair import kernels
-from surefair.criteria import Comparisons, Entries, evenness, surrogate
+from surefair.criteria import Comparisons, Entries, surrogate
 from surefair.learners._settings import Settings
 from surefair.learners.acceleration import fixed_points
 from surefair.learners.geometry import combinations, floored_inverse, lifted, n_sweeps, noise_scale, solved
@@ -522,7 +522,7 @@ class StochasticNewton:
         looked_at = c.looked_at(state.seen[:, 0], at.value[:, 0])
         rates = c.rate_values(at.value[:, 0])
         first = self.form.first
-        even = evenness(first.weight, c.entries(first.y, first.group).cell, c.n_cells)[: c.n_rates]
+        even = c.evenness(first.weight, c.entries(first.y, first.group).cell)
         followed = c.followed(looked_at, even, rates, slopes * np.sqrt(metric), noise, state.followed[:, 0])
         noise = noise * noise_scale(inverse, plain, self.form.ridge)
         usual = float(np.sum(inverse * plain)) - float(np.diag(inverse) @ self.form.ridge)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefair import kernels
-from surefair.criteria import Comparisons, Entries, evenness, surrogate
+from surefair.criteria import Comparisons, Entries, surrogate
 from surefair.learners.geometry import (
     floored_inverse,
     lifted,
@@ -195,8 +195,7 @@ class Conditions:
 
     @cached_property
     def _even(self) -> FloatArray:
-        c = self.comparisons
-        return evenness(self.own * (self.weight > 0.0), self.entries.cell, c.n_cells)[: c.n_rates]
+        return self.comparisons.evenness(self.own * (self.weight > 0.0), self.entries.cell)
 
     @cached_property
     def _sizes(self) -> FloatArray:

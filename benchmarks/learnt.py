@@ -1,6 +1,8 @@
 """Compare the speed of fits whose constraint is learnt from all rows with that of fits whose constraint is fixed.
 
-python benchmarks/learnt.py
+Times are medians of alternating rounds on one core.
+
+    python benchmarks/learnt.py
 """
 
 from __future__ import annotations

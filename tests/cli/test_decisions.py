@@ -191,8 +191,10 @@ def test_wrong_usage_is_one_clear_line(here, table, arguments, code, words):
     assert not Path("audit/audit.json").exists()
 
 
-def test_an_audit_that_is_killed_resumes_to_the_same_bytes(here, table):
+@pytest.mark.parametrize("n_kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_an_audit_that_is_killed_resumes_to_the_same_bytes(here, table, n_kills):
     """Kill -9 at several moments, then resume; a checkpoint is written after every chunk."""
+    rng = np.random.default_rng(n_kills)
     table.to_csv("data.csv", index=False)
     asked = ["audit", "data.csv", "--decision", "decided,coin", "--label", "high", "--sensitive", "sex,job", *FEW]
     main_ = [sys.executable, "-c", CHUNKED]
@@ -201,8 +203,9 @@ def test_an_audit_that_is_killed_resumes_to_the_same_bytes(here, table):
         [*main_, *asked, "--out", "parts", "--checkpoint", "state", "--every-rows", "1"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    for moment in range(3):
-        _wait_for_checkpoint(process, 5 * (moment + 1))
+    for kill in range(1, n_kills + 1):
+        _wait_for_checkpoint(process, 20 * kill // n_kills)
+        time.sleep(rng.uniform(0.0, 0.03))  # the next chunk takes about as long
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert not Path("parts/audit.json").exists()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from click.testing import CliRunner
+from sklearn.ensemble import HistGradientBoostingClassifier
 
+import surefair as sf
 from surefair.audit.report import views
 from surefair.audit.result import Audit
+from surefair.cli import main
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, from the dependency group 'test'")
 
@@ -35,15 +42,13 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def open_report(browser: Any, make_audit: MakeAudit, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Open the report of an audit; fail at the end if the page logged an error or fetched anything."""
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open a page; fail at the end if one logged an error or fetched anything."""
     pages: list[Any] = []
     wrong: list[str] = []
     fetched: list[str] = []
 
-    def opened(shape: str = "two groups", width: int = 1100, **options: Any) -> Any:
-        path = tmp_path / "report.html"
-        make_audit(shape).to_html(path)
+    def visited(path: Path, width: int = 1100, **options: Any) -> Any:
         page = browser.new_page(viewport={"width": width, "height": 900}, **options)
         pages.append(page)
         page.on("console", lambda message: wrong.append(message.text))
@@ -52,11 +57,23 @@ def open_report(browser: Any, make_audit: MakeAudit, tmp_path: Path) -> Iterator
         page.goto(path.as_uri())
         return page
 
-    yield opened
+    yield visited
     for page in pages:
         page.close()
     assert wrong == []
     assert all(url.startswith("file:") and url.endswith("/report.html") for url in fetched)
+
+
+@pytest.fixture
+def open_report(visit: Callable[..., Any], make_audit: MakeAudit, tmp_path: Path) -> Callable[..., Any]:
+    """Open the report of an audit."""
+
+    def opened(shape: str = "two groups", width: int = 1100, **options: Any) -> Any:
+        path = tmp_path / "report.html"
+        make_audit(shape).to_html(path)
+        return visit(path, width, **options)
+
+    return opened
 
 
 def background(page: Any) -> str:
@@ -182,3 +199,41 @@ def test_the_summary_prints_on_one_page(open_report: Callable[..., Any], shape: 
     page.emulate_media(media="print")
     bottom = page.evaluate("document.getElementById('summary').getBoundingClientRect().bottom + window.scrollY")
     assert bottom < 1009
+
+
+# -- A model of another library on real data --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def boosted(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    """A folder with scores of a gradient-boosting model on rows of Adult that it was not trained on, and the scores."""
+    adult = sf.datasets.load_adult(data_folder)
+    half = len(adult.y) // 2
+    model = HistGradientBoostingClassifier(random_state=0).fit(adult.X[:half], adult.y[:half])
+    scores = model.predict_proba(adult.X[half:])[:, 1]
+    table = pd.DataFrame({"score": scores, "high": adult.y[half:], "group": adult.sensitive[half:]})
+    folder = tmp_path_factory.mktemp("boosted")
+    table.to_csv(folder / "scores.csv", index=False)
+    return folder, table
+
+
+def test_scores_of_gradient_boosting_become_a_report_with_one_command(
+    boosted: tuple[Path, pd.DataFrame], visit: Callable[..., Any]
+) -> None:
+    folder, table = boosted
+    asked = ["audit", str(folder / "scores.csv"), "--score", "score", "--threshold", "0.5", "--label", "high"]
+    asked += ["--sensitive", "group", "--margin", "0.1", "--out", str(folder)]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 3, result.output  # beyond the margin
+    found = json.loads((folder / "audit.json").read_text())
+    rates = (table["score"] > 0.5).groupby(table["group"]).mean()
+    gap = next(one for one in found["models"][0]["intervals"] if one["metric"] == "demographic_parity")
+    assert gap["sentence"].endswith("The positive value is '0.5 or more'.")
+    assert gap["estimate"] == pytest.approx(np.ptp(rates), abs=1e-12)
+    assert gap["low"] < gap["estimate"] < gap["high"]
+    for width, scheme in [(1100, "light"), (400, "dark")]:
+        page = visit(folder / "report.html", width, color_scheme=scheme)
+        page.screenshot(path=folder / f"{scheme}.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert "18.2 percentage points apart" in page.locator("#summary").inner_text()
+        assert page.locator("svg.chart:visible").count() > 2

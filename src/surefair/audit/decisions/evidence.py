@@ -165,9 +165,9 @@ def subjects_of(
         if j is not None:
             words = axes.decisions[j]
             values = Positive(SCORED, np.arange(2)) if own else two_values(words, settings.positive, name, "decision")
-            pick = Pick(shown, labels, values.order, tally, settings, values.words[1], notes)
-            labelled, every = pick.evidence(j)
             positive = f"{settings.threshold:g} or more" if own else values.words[1]
+            pick = Pick(shown, labels, values.order, tally, settings, positive, notes)
+            labelled, every = pick.evidence(j)
             found.append(
                 SubjectEvidence(name, settings, shown.groups, labelled, every, own, positive, settings.threshold, notes)
             )

@@ -110,8 +110,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         First rows, on which the problem is solved exactly before the fit continues in one pass; at least ten for each
         feature, up to 2.5 times as many if more than two pairs of groups are compared, and four times as many (unless
         fewer than 4,000 are asked for) if labels depend little on the features and that saves time. They are trained on
-        and counted like all others. Under a ``PolynomialDecay`` they are the constraint set instead: in ``fit`` at most a
-        fifth of all rows, and not trained on.
+        and counted like all others. Under a ``PolynomialDecay`` they are the constraint set instead: in ``fit`` at most
+        a fifth of all rows, and not trained on.
     fit_intercept : bool, default=True
         Add a column of ones.
     intersections : bool, default=False

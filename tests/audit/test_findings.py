@@ -250,7 +250,7 @@ def test_the_sentence_mentions_a_constraint_only_if_there_is_one():
 
 def test_every_assumption_of_an_audit_is_listed_and_held_unless_a_diagnostic_says_otherwise():
     fixed = {"LateGroup", "SmallConstraintSet", "StartNotForgotten", "StepBias", "StepTooSmall"}  # constraints only
-    fixed |= {"FewClusters", "OneDecision"}  # audits of decisions, or of rows in clusters
+    fixed |= {"FewClusters", "OneDecision", "TiedScores"}  # audits of decisions and scores, or of rows in clusters
     fixed |= {"FailedRefits", "LowCoverage", "NoSampleWeight"}  # refits of other classifiers
     first = TooFewReplicates("a.", 5.0, 39.0)
     second = TooFewReplicates("b.", 5.0, 39.0)

@@ -49,6 +49,7 @@ from surefair.diagnostics import (
     step_too_large,
     step_too_small,
     stopped_early,
+    tied_scores,
     time_dependence,
     too_few_replicates,
     uninformative_model,
@@ -141,6 +142,7 @@ CHECKS = {
         (lambda n: late_column.check([late_column.Column("{} of {}", 0, 500)], 1000, n), 10_000, 1000),
     ],
     "OneDecision": [(lambda n: one_decision.check([1000.0, n]), 0.0, 1.0)],
+    "TiedScores": [(tied_scores.check, 0.24, 0.25)],
     "LateGroup": [(late_group.check, "Group 'c' was not in the constraint set", "")],
     "LocalOptima": [],  # see test_diagnostics.py
     "PathTooShort": [
@@ -376,8 +378,8 @@ def test_only_these_diagnostics_always_forbid_a_verdict():
     forbidding = {name for name, kind in DIAGNOSTICS.items() if kind.forbids_verdict}
     assert forbidding == {
         "ChangingGap", "ConstantDecisions", "DependentRows", "FailedRefits", "IneffectiveConstraint", "LateColumn",
-        "OneDecision", "RepeatedRows", "StartNotForgotten", "StoppedEarly", "TooFewReplicates", "UninformativeModel",
-        "UnsettledModel",
+        "OneDecision", "RepeatedRows", "StartNotForgotten", "StoppedEarly", "TiedScores", "TooFewReplicates",
+        "UninformativeModel", "UnsettledModel",
     }  # fmt: skip
 
 

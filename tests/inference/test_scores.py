@@ -164,3 +164,24 @@ def test_rare_labels_do_not_make_calibration_all_but_unknown():
 def test_scores_have_one_method():
     with pytest.raises(ValueError, match=r"do not depend on the method; received method='cheap'\. Leave method out"):
         interval_of(draw(0), "auc", method="cheap")
+
+
+@pytest.mark.parametrize("kind", ["two values", "clipped"])
+def test_scores_that_share_their_median_give_no_verdict(kind):
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 2000)
+    score = np.clip(rng.beta(8, 1, 2000) + 0.1 * group, 0.0, 0.9)
+    score = (rng.random(2000) < 0.7 + 0.2 * group).astype(float) if kind == "two values" else score
+    with pytest.warns(sf.diagnostics.TiedScores, match=r"Only [0-9.]+ % of the rows have a score above the median"):
+        found = sf.fairness_interval(None, score, sensitive_features=group, metric="scoring_rate")
+    assert found.verdict(0.05) == found.verdict(0.5) == "not enough evidence"
+
+
+def test_scores_of_ten_values_have_a_scoring_rate():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 4000)
+    score = np.ceil(10.0 * rng.beta(2, 2, 4000))
+    found = sf.fairness_interval(None, score, sensitive_features=group, metric="scoring_rate")
+    assert found.diagnostics == ()
+    expected = [np.mean(score[group == k] > np.median(score)) for k in (0, 1)]
+    assert found.by_group["rate"].tolist() == pytest.approx(expected, abs=1e-12)

@@ -23,7 +23,7 @@ from surefair.inference.sources import SOURCES, Tally
 from surefair.rows import FloatArray
 from surefair.training.model import Model
 
-OTHERS = ("FailedRefits", "FewClusters", "LowCoverage", "NoSampleWeight", "OneDecision")
+OTHERS = ("FailedRefits", "FewClusters", "LowCoverage", "NoSampleWeight", "OneDecision", "TiedScores")
 CHECKED = tuple(name for name in DIAGNOSTICS if name not in OTHERS)
 """Diagnostics that a training audit looks for."""
 

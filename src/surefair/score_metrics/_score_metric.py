@@ -26,6 +26,7 @@ class Measured(NamedTuple):
     error: FloatArray  # what the width of the bins may add or take away
     mix: FloatArray  # (groups, groups): how chance in one group moves the values of others; mostly the identity
     parts: FloatArray | None = None  # (2, groups): means between 0 and 1 whose difference the value is, if it is one
+    above: float | None = None  # share of all rows above their median, if values are about scores above it
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 The median is estimated too. If chance puts too many rows above it, it rises, and the rate of each group falls in
 proportion to the group's density of scores at the median, relative to that of all rows. The median may lie within a bin
 whose scores differ; then the part of the bin above it is taken to be the same in all groups, which adds or takes away
-at most the group's share of rows in that bin.
+at most the group's share of rows in that bin. ``TiedScores`` appears if many rows share the median.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def measure(histogram: Histogram) -> Measured:
     error = histogram.blurred[at] * max(part, 1.0 - part) * np.nan_to_num(divide(weight[:, at], total))
     n = histogram.n.sum(axis=1)
     moves = _pulls(weight, share, at, histogram, float(n[: histogram.sizes[0]].sum()))
-    return Measured(value, np.sqrt(variance), n, worth, is_few(value, worth), error, moves)
+    return Measured(value, np.sqrt(variance), n, worth, is_few(value, worth), error, moves, above=above)
 
 
 def _pulls(weight: FloatArray, share: FloatArray, at: int, histogram: Histogram, n: float) -> FloatArray:

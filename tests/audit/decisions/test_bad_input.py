@@ -203,3 +203,13 @@ def test_chunks_without_a_usable_row_change_nothing(decided, monkeypatch, more):
         for one, other in zip(mine["intervals"], theirs["intervals"], strict=True):
             for name in ("estimate", "low", "high"):
                 assert one[name] == pytest.approx(other[name], abs=1e-12)
+
+
+def test_decisions_that_are_passed_as_scores_give_no_verdict(decided):
+    table = decided()
+    table["approved"] = np.where(np.arange(len(table)) % 10 < 7, 1, 0)
+    found = sf.audit(table, score="approved", sensitive="sex", margin=0.05)
+    assert found.verdict == "not enough evidence"
+    (one,) = (one for one in found.assumptions if not one["held"])
+    assert one["name"] == "TiedScores"
+    assert "pass --decision" in one["diagnostics"][0]["command_line_advice"]

@@ -146,6 +146,7 @@ class RunningDecisions(Stream):
         groups = describe_groups(tally, shown, labels)
         census = tally.census[0, : tally.axes.sizes[0]]
         evaluation = int(census.sum())
+        checked = CHECKED if settings.score is None else (*CHECKED, "TiedScores")
         return Audit(
             kind=self.KIND,
             sentence=str(Sentences(settings, models, [*labels], verdict, self.complete)),
@@ -163,7 +164,7 @@ class RunningDecisions(Stream):
             price=None,
             comparisons=[],
             path=[],
-            assumptions=assumptions([d for one in found for d in one.diagnostics], CHECKED),
+            assumptions=assumptions([d for one in found for d in one.diagnostics], checked),
             versions={"surefair": version("surefair"), "python": platform.python_version()}
             | {name: version(name) for name in ("numpy", "pyarrow")},
         )  # fmt: skip

@@ -108,10 +108,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Law of the replicates' weights. "auto" is "two_point" in one pass and "exponential" for an exact solution.
     n_warmup : int, default=4000
         First rows, on which the problem is solved exactly before the fit continues in one pass; at least ten for each
-        feature, up to 2.5 times as many if more than two pairs of groups are compared, and four times as many (unless
-        fewer than 4,000 are asked for) if labels depend little on the features and that saves time. They are trained on
-        and counted like all others. Under a ``PolynomialDecay`` they are the constraint set instead: in ``fit`` at most
-        a fifth of all rows, and not trained on.
+        feature, and up to 2.5 times as many if more than two pairs of groups are compared. They are trained on and
+        counted like all others. Under a ``PolynomialDecay`` they are the constraint set instead: in ``fit`` at most a
+        fifth of all rows, and not trained on.
     fit_intercept : bool, default=True
         Add a column of ones.
     intersections : bool, default=False

@@ -304,42 +304,6 @@ def test_a_group_of_a_few_rows_needs_no_more_warm_up_rows():
     assert fresh(rows, "equalized_odds").n_first_of(rows) == 100
 
 
-def labelled(strength, n=17_000):
-    """Rows of two groups whose labels depend on six features as strongly as stated."""
-    rng = np.random.default_rng(7)
-    z = rng.permutation(np.arange(n) % 2)
-    X = rng.normal(size=(n, 6)) + 0.3 * z[:, None]
-    y = np.where(strength * X.sum(axis=1) + rng.logistic(size=n) > 0.0, 1.0, -1.0)
-    columns = as_columns({"sex": z})
-    groups = Groups.of(columns)
-    return Rows(X, y, groups.codes(columns), np.ones(n), Names(None, LABELS, groups))
-
-
-@pytest.mark.parametrize(
-    ("strength", "times"),
-    [(0.5, 1), (0.15, 4), (0.02, 1)],
-    ids=["strong", "weak", "so weak that more rows do not help"],
-)
-def test_weak_labels_need_more_warm_up_rows_where_that_helps(strength, times):
-    rows = labelled(strength)
-    model = fresh(rows, n_warmup=4_000)
-    assert model.n_first_of(rows) == times * 4_000
-    assert fresh(rows, n_warmup=3_999).n_first_of(rows) == 3_999
-    assert fresh(rows, None, n_warmup=4_000).n_first_of(rows) == 4_000
-    assert fresh(rows.part(slice(0, 4_000)), n_warmup=4_000).n_first_of(rows.part(slice(0, 4_000))) == times * 4_000
-
-
-def test_weak_labels_begin_a_stream_with_the_same_rows_for_all_batch_sizes():
-    rows = labelled(0.15)
-    parts = fresh(rows, n_warmup=4_000)
-    whole = parts.take(rows)
-    assert (whole.first.n, whole.n_rows) == (16_000, 17_000)
-    for low, high in [(0, 100), (100, 5_000), (5_000, 15_999), (15_999, 16_000), (16_000, 17_000)]:
-        assert (parts.fit is None) == (low < 16_000)
-        parts = parts.take(rows.part(slice(low, high)))
-    assert bits(parts) == bits(whole)
-
-
 def test_under_a_schedule_training_sets_apart_the_first_fifth_at_most():
     model = fresh(ROWS, step_size=DECAY).train(ROWS)
     assert (model.first.n, model.n_rows, model.n_later) == (80, 320, 320)

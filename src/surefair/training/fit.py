@@ -36,10 +36,9 @@ from surefair.training.coordinates import (
 )
 from surefair.training.problem import Problem
 from surefair.training.stationary import Stationary
-from surefair.training.warm_up import WIDTH, Task, distance, rebuild, warm_up
+from surefair.training.warm_up import WIDTH, Task, rebuild, warm_up
 from surefair.training.warm_up_sparse import scaling, sparse_learner
 
-NEAR = 0.15  # distance of replicates from the fit, relative to its length, up to which its Newton steps serve most
 RANK = 1e-10  # singular values below this share of the largest are rounding
 CHUNK = 2**20  # numbers of dense rows in new coordinates that are held at a time (8 MiB)
 MOST_DENSE = 1000  # features up to which sparse rows are made dense, some at a time
@@ -433,19 +432,6 @@ def begin_learnt(
     learner: Any = begun.learner
     fit = Fit(problem, rows, begun.W, learner, begun.state, False, weight=float(rows.weight.sum()))
     return fit, Begun(begun.reached, begun.unsolved, *begun.gaps, begun.carriers)
-
-
-@one_blas_thread()
-def gains_from_more(problem: Problem, rows: Rows, times: int) -> bool:
-    """Tell whether replicates are too far from the fit on these rows for its Newton steps, but not on more rows.
-
-    There are so many ``times`` more of them. Replicates that are too far are solved one by one.
-    """
-    if problem.criterion is None or len(np.unique(rows.y[rows.weight > 0.0])) < 2:
-        return False
-    X = with_ones(rows.X.toarray() if is_sparse(rows.X) else rows.X, problem.fit_intercept)
-    far = distance(task_of(replace(problem, criterion=None), rows), X, rows)
-    return bool(NEAR < far <= NEAR * np.sqrt(times))
 
 
 def _begin_sparse(problem: Problem, rows: Rows) -> Fit:

@@ -46,7 +46,6 @@ from surefair.training.fit import (
     check_plain,
     check_size,
     check_wide,
-    gains_from_more,
     is_wide,
 )
 from surefair.training.problem import Problem
@@ -55,7 +54,6 @@ __all__ = ["Model", "Problem"]
 
 PER_FEATURE = 10  # warm-up rows for each coefficient, at least
 PAIRS, MOST_TIMES = 2, 2.5  # with more pairs of groups to compare there are more warm-up rows, up to so many times
-WEAK_FROM, WEAK_TIMES = 4_000, 4  # so many warm-up rows become so many times more if labels are weak and that helps
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +74,6 @@ class Model:
         How often neighbours in the stream differ.
     waiting : Rows or None
         The first rows of a stream, until there are enough of them to begin with.
-    n_needed : int
-        Rows to begin with by what the first of the waiting rows show; 0 while there are too few of them to show it.
     fit : Fit or None
         What has been learnt; None while rows are waiting.
     found : tuple of Diagnostic
@@ -99,7 +95,6 @@ class Model:
     found: tuple[Diagnostic, ...] = ()
     seen: Sketch = field(default_factory=Sketch.empty)
     clusters: Distinct | None = None
-    n_needed: int = 0
 
     @classmethod
     def of(cls, problem: Problem, names: Names, n_features: int) -> Model:
@@ -253,32 +248,19 @@ class Model:
         return max(self.problem.n_warmup, PER_FEATURE * min(self.n_features + 1, MOST_DENSE))
 
     def n_first_of(self, rows: Rows) -> int:
-        """Rows of a stream that a fit begins with, given the rows so far.
+        """Rows of a stream that a fit begins with, given the rows so far: more if it compares several pairs of groups.
 
-        There are more of them if it compares several pairs of groups, because the slope of each gap must be known
-        before a pass can follow it, or if labels depend little on the features, because replicates are far from the fit
-        on few rows then. The number depends only on the first rows, so it is the same for all batch sizes. If it
-        exceeds the number of rows, more must come first.
+        The slope of each gap must be known before a pass can follow it. The number depends only on the groups among the
+        first rows, so it is the same for all batch sizes. If it exceeds the number of rows, more must come first.
         """
         n, more = 0, self.n_first
         criterion = self.problem.criterion
-        if criterion is None or not self.problem.learns or is_wide(rows.X):
-            return more
-        more = max(more, self._needed_by(rows))
-        while n < more <= rows.n:
+        while criterion is not None and self.problem.learns and n < more <= rows.n and not is_wide(rows.X):
             n = more
             sizes = [np.count_nonzero(np.bincount(codes[codes >= 0]) >= FEW) for codes in rows.group[:n].T]
             pairs = len(criterion.rates) * sum(size * (size - 1) // 2 for size in sizes)
             more = max(n, int(self.problem.n_warmup * min(pairs / PAIRS, MOST_TIMES)))
         return more
-
-    def _needed_by(self, rows: Rows) -> int:
-        """Rows to begin with by what the first of these rows show; 0 if there are too few of them to show it."""
-        n = self.n_first
-        if self.n_needed or rows.n < n:
-            return self.n_needed
-        gains = n >= WEAK_FROM and gains_from_more(self.problem, rows.part(slice(0, n)), WEAK_TIMES)
-        return WEAK_TIMES * n if gains else n
 
     def begin(self, first: Rows, given: bool = True, n_threads: int = 1, near: Model | None = None) -> Model:
         """Set the model up on its warm-up rows, or on its constraint set, which must have rows of every group known.
@@ -310,7 +292,7 @@ class Model:
             rows = rows if model.waiting is None else model.waiting.followed_by(rows)
             n_first = self.n_first_of(rows)
             if rows.n < n_first:
-                return replace(model, waiting=rows.copy(), n_needed=self._needed_by(rows))
+                return replace(model, waiting=rows.copy())
             model = model._begin_stream(rows.part(slice(0, n_first)), n_threads)
             rows = rows.part(slice(n_first, None))
         return replace(model, fit=model._learn(rows, lambda fit, part: fit.learn(part, n_threads)))

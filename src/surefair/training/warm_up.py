@@ -145,20 +145,6 @@ def idle_ridge(moved: FloatArray, weight: FloatArray) -> FloatArray:
     return np.where(square < VARIES, 1.0, 0.0)
 
 
-def distance(task: Task, X: FloatArray, rows: Rows) -> float:
-    """Usual distance of replicates from the fit on these rows without a constraint, relative to its length.
-
-    It is √(D / n) over the root of the curvature, so it is large if labels depend little on the features.
-    """
-    W, units = coordinates(X, rows.weight, task.fit_intercept, task.alpha > 0.0)
-    moved = X @ W
-    conditions = task.conditions(W, task.ridge(units, moved, rows.weight), moved, rows.y, rows.group, rows.weight)
-    theta = conditions.free().theta
-    curvature = float(np.mean(conditions.weight * task.loss.curvature(moved @ theta, rows.y)))
-    square = len(theta) / rows.n * float(np.mean(conditions.weight**2)) / max(curvature * float(theta @ theta), 1e-300)
-    return float(np.sqrt(square))
-
-
 class WarmedUp(NamedTuple):
     """What the warm-up rows led to."""
 

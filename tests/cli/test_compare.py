@@ -60,7 +60,14 @@ def test_one_file_gives_the_numbers_of_python_and_two_files(run, table):
     assert (written["format"], written["version"]) == ("surefair.Comparison", 1)
     for name in ("estimate", "low", "high", "verdict", "agreement", "n", "by_pair", "accuracy", "rows_needed"):
         assert written[name] == expected.to_dict()[name], name
-    assert written["data"]["rows"] == {"read": 2000, "compared": 2000, "labelled": 2000, "unknown": 0, "bad": []}
+    assert written["data"]["rows"] == {
+        "read": 2000,
+        "compared": 2000,
+        "labelled": 2000,
+        "unknown": 0,
+        "weightless": 0,
+        "bad": [],
+    }
     assert len(written["data"]["files"][0]["sha256"]) == 64
     page = Path("comparison/comparison.html").read_text()
     assert expected.verdict in page
@@ -180,7 +187,14 @@ def test_rows_without_a_label_serve_metrics_that_need_none(run, table):
     result = run("holes.csv", *COLUMNS, "--label", "y")
     assert result.exit_code == 0, result.output
     found = read()
-    assert found["data"]["rows"] == {"read": 2000, "compared": 2000, "labelled": 1200, "unknown": 0, "bad": []}
+    assert found["data"]["rows"] == {
+        "read": 2000,
+        "compared": 2000,
+        "labelled": 1200,
+        "unknown": 0,
+        "weightless": 0,
+        "bad": [],
+    }
     assert "1,200 of them have a label; only these count towards accuracy." in words(result)
     assert "from the 1,200 rows with a label" in found["sentence"]
     assert "which alone count towards accuracy: 1,200" in Path("comparison/comparison.html").read_text()
@@ -323,3 +337,27 @@ def test_keys_of_other_files_are_refused(run, table):
 
 def test_help_states_the_exit_codes(run):
     assert "Exit codes: 0 model b is less unfair; 3 model a is less unfair; 4" in words(run("--help"))
+
+
+def test_rows_of_weight_0_are_left_out_and_counted(run, table):
+    weighted = table.assign(weight=np.where(table.index < 300, 0, table["weight"]))
+    weighted.to_csv("some.csv", index=False)
+    weighted[300:].to_csv("rest.csv", index=False)
+    result = run("some.csv", *COLUMNS, "--weights", "weight")
+    assert "Left out because they have weight 0: 300 rows." in words(result)
+    found = read()
+    assert found["data"]["rows"] | {"read": 2000, "compared": 1700, "weightless": 300} == found["data"]["rows"]
+    assert "Rows left out because they have weight 0: 300." in Path("comparison/comparison.html").read_text()
+    run("rest.csv", *COLUMNS, "--weights", "weight")
+    assert [found[name] for name in ("estimate", "low", "high")] == [
+        read()[name] for name in ("estimate", "low", "high")
+    ]
+    table.assign(weight=0).to_csv("none.csv", index=False)
+    assert "the other 2,000 rows have weight 0" in words(run("none.csv", *COLUMNS, "--weights", "weight"))
+
+
+def test_models_that_hardly_ever_agree_make_one_check_what_is_positive(run, table):
+    table.assign(new=1 - table["old"]).to_csv("opposite.csv", index=False)
+    assert "They agree on 0.0 % of the 2,000 rows: check which decision of each is positive." in words(
+        run("opposite.csv", *COLUMNS)
+    )

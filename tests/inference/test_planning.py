@@ -64,6 +64,17 @@ def test_rows_that_do_not_enter_the_rate_count_in_all():
     assert tenth.by_group["rows"].tolist() == pytest.approx(whole.by_group["rows"].tolist(), rel=0.02)
 
 
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_decisions_that_are_all_the_same_have_no_plan(rate):
+    with pytest.raises(ValueError, match=f"rates are {rate:g} in every group. Decisions that are all the same say"):
+        sf.plan(0.05, rates=[rate, rate])
+
+
+def test_groups_add_up_to_all_rows():
+    found = sf.plan(0.05, rates={"a": 0.3, "b": 0.3, "c": 0.3})
+    assert found.rows == found.by_group["rows"].sum()
+
+
 def test_a_gap_on_the_margin_has_no_plan():
     found = sf.plan(0.1, rates=[0.3, 0.4])
     assert found.rows == math.inf
@@ -103,9 +114,11 @@ def test_what_cannot_be_planned_is_refused(change, message):
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_rates_of_0_or_1_are_not_certain_beforehand(rate):
-    found = sf.plan(0.05, rates=[rate] * 3)
-    decision = np.full(3 * found.by_group["rows"][0], int(rate))
-    interval = sf.fairness_interval(None, decision, sensitive_features=np.arange(len(decision)) % 3, pos_label=1)
+    found = sf.plan(0.05, rates=[rate, rate, abs(rate - 1e-6)])
+    n = found.by_group["rows"][0]
+    decision = np.full(3 * n, int(rate))
+    with pytest.warns(sf.diagnostics.OneDecision):
+        interval = sf.fairness_interval(None, decision, sensitive_features=np.arange(3 * n) % 3, pos_label=1)
     assert found.verdict == "within margin"
     assert interval.high == pytest.approx(0.05, abs=0.003)  # the fewest rows that are enough
 

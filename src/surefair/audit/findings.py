@@ -239,13 +239,32 @@ def compared_words(one: dict[str, Any], confidence_level: float) -> str:
     ratio = _is_ratio(one)
     estimate, low, high = (_number(one[name], ratio) for name in ("estimate", "low", "high"))
     apart = f"in the ratio {estimate}" if ratio else f"{estimate} percentage points apart"
+    if one["estimate"] is None:
+        return f"{_rates(one)}: how far they are apart cannot be said"
     words = f"{_rates(one)}: {apart} (with {100.0 * confidence_level:g} % confidence, between {low} and {high}"
     if len(one["by_pair"]) > 1:
-        words += ", over all pairs of groups"
+        words += f", over all {_scope(one['by_pair'])}"
         surest = max(one["by_pair"], key=_least_gap)
         if _least_gap(surest) > 0.0 and [surest["first"], surest["second"]] != one["pair"]:
             words += f"; the groups that most clearly differ are {surest['first']!r} and {surest['second']!r}"
     return f"{words})"
+
+
+def _scope(by_pair: list[dict[str, Any]]) -> str:
+    """Which pairs were compared, in words: those with a reference may be some only.
+
+    Examples
+    --------
+    >>> pairs = [{"column": "race", "first": "a", "second": other} for other in "bc"]
+    >>> _scope(pairs), _scope([*pairs, {"column": "race", "first": "b", "second": "c"}])
+    ('pairs that are compared', 'pairs of groups')
+    """
+    for column in {one.get("column") for one in by_pair}:
+        pairs = {frozenset((one["first"], one["second"])) for one in by_pair if one.get("column") == column}
+        n = len(frozenset.union(*pairs))
+        if len(pairs) < n * (n - 1) // 2:
+            return "pairs that are compared"
+    return "pairs of groups"
 
 
 def margin_words(judged: dict[str, Any]) -> str:

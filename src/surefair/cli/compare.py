@@ -158,6 +158,8 @@ def _show(found: Comparison, out: Path, quiet: bool) -> None:
         if rows["unknown"]:
             some = counted(rows["unknown"], "row")
             say(f"Left out because a group is unknown: {some}. Use --unknown include to compare them.")
+        if rows["weightless"]:
+            say(f"Left out because they have weight 0: {counted(rows['weightless'], 'row')}.")
         for words in unused_rows(rows["bad"]):
             say(words)
         for one in found.diagnostics:

@@ -411,7 +411,8 @@ def _sentence(found: Comparison) -> str:
     if found.accuracy is not None:
         estimate, low, high = found.accuracy
         words += f" The accuracy of {b} minus that of {a} is {estimate:.3f} ({low:.3f} to {high:.3f})."
-    return words + f" They agree on {100.0 * found.agreement:.1f} % of the {found.n:,} rows."
+    check = ": check which decision of each is positive" if found.agreement < 0.5 else ""
+    return words + f" They agree on {100.0 * found.agreement:.1f} % of the {found.n:,} rows{check}."
 
 
 def _check_names(names: Sequence[str]) -> tuple[str, str]:

@@ -135,6 +135,8 @@ def plan(
     rows = _smallest(design, edge, verdict == WITHIN, power) if not math.isclose(gap, edge, rel_tol=1e-9) else math.inf
     reached = design.power(int(rows), edge, verdict == WITHIN) if rows < math.inf else 0.0
     sizes = design.sizes(int(rows)).astype(np.int64).tolist() if rows < math.inf else [math.inf] * len(design.names)
+    if rows < math.inf and math.isclose(design.shares.sum(), 1.0):
+        rows = sum(sizes)  # rounded in each group
     table = {"group": design.names, "rate": design.rates.tolist(), "share": design.shares.tolist(), "rows": sizes}
     return Plan(
         rows, verdict, reached, float(margin), bool(ratio), float(confidence_level), table,
@@ -171,6 +173,11 @@ class _Design(NamedTuple):
             raise ValueError(
                 f"shares must be larger than 0 and add up to at most 1; received {parts.tolist()}, which add up to "
                 f"{parts.sum():.6g}."
+            )
+        if values.min() == values.max() in (0.0, 1.0):
+            raise ValueError(
+                f"rates are {values[0]:g} in every group. Decisions that are all the same say nothing, so no number of "
+                "rows gives a verdict."
             )
         pairs = Pairs.of(Groups({None: Levels(np.array(names), "group")}), bool(ratio))
         return cls(names, values, parts, pairs, confidence_level)

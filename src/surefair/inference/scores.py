@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from surefair.diagnostics import small_evaluation_set, tied_scores
+from surefair.diagnostics import one_decision, small_evaluation_set, tied_scores
 from surefair.inference.clusters import degrees_of_freedom
 from surefair.inference.interval import Context, Estimates, Interval, ScoreQuestion, interval_of
 from surefair.inference.limits import Gaps, Pairs, mover, single_limits, vanishes
@@ -79,8 +79,9 @@ class Scored(NamedTuple):
             notes = (*notes, f"{moved}; limits allow it")
         worth = measured.worth[self.groups.compared]
         found = tuple(small_evaluation_set.check_rows(worth, self.groups.compared_words, metric.score_metric.name))
-        if measured.above is not None:
-            found += tuple(tied_scores.check(measured.above))
+        constant = tuple(one_decision.check_scores(self.histogram.least.min(), self.histogram.most.max()))
+        tied = () if measured.above is None or constant else tuple(tied_scores.check(measured.above))
+        found = (*found, *constant, *tied)
         context = Context(positive=self.positive, library=self.library, notes=". ".join(notes), diagnostics=found)
         question = ScoreQuestion(metric, "evaluation", "normal", confidence_level)
         n = int(self.histogram.rows[: self.groups.sizes[0]].sum())

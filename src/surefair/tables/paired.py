@@ -121,6 +121,10 @@ class PairColumns:
         good = self._good(decisions, columns, bad, place, needs_labels)
         unknown = good & self._unknown(columns)
         good &= ~unknown
+        zero = good & self._weightless(columns)
+        good &= ~zero
+        if not good.any() and zero.any():
+            raise ValueError(f"No row can be compared: the other {counted(int(zero.sum()), 'row')} have weight 0.")
         if not good.any():
             others = counted(int(unknown.sum()), "row")
             raise ValueError(
@@ -130,7 +134,10 @@ class PairColumns:
         labelled = good if self.label is None else good & ~_missing(columns[self.label])
         files = [file._asdict() for one in found for file in one.files()]
         n |= {"compared": int(good.sum()), "labelled": None if self.label is None else int(labelled.sum())}
-        data = {"files": files, "rows": n | {"unknown": int(unknown.sum()), "bad": bad.to_dict()}}
+        data = {
+            "files": files,
+            "rows": n | {"unknown": int(unknown.sum()), "weightless": int(zero.sum()), "bad": bad.to_dict()},
+        }
         names = self._names([first, *([] if second is None else [second])])
         return self._rows(decisions, columns, (good, labelled), names, data)
 
@@ -210,6 +217,12 @@ class PairColumns:
             code, words = as_words(columns[name])
             found |= np.array([says_unknown(word) for word in words], dtype=bool)[code]
         return found
+
+    def _weightless(self, columns: dict[str, pa.Array]) -> BoolArray:
+        """Which rows have weight 0."""
+        if self.weights is None:
+            return np.zeros(len(columns[self.sensitive[0]]), dtype=bool)
+        return np.asarray(as_numbers(columns[self.weights])[0] == 0.0)
 
     def _rows(
         self,

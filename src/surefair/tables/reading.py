@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,11 @@ class Reading:
         return open_source(data, names=self.names, encoding=self.encoding, bad=bad, **more)
 
     def _as_tuples(self, *names: str) -> None:
-        """Keep sequences as tuples, also where a single name was given."""
+        """Keep sequences as tuples, also where a single name or value was given."""
         for name in names:
             value = getattr(self, name)
-            as_tuple = (value,) if isinstance(value, str) else value if value is None else tuple(value)
+            single = isinstance(value, (str, bool, Number, np.generic))
+            as_tuple = value if value is None else (value,) if single else tuple(value)
             object.__setattr__(self, name, as_tuple)
 
 

@@ -213,3 +213,38 @@ def test_decisions_that_are_passed_as_scores_give_no_verdict(decided):
     (one,) = (one for one in found.assumptions if not one["held"])
     assert one["name"] == "TiedScores"
     assert "pass --decision" in one["diagnostics"][0]["command_line_advice"]
+
+
+@pytest.mark.parametrize("metric", ["auc", "mean_score", "scoring_rate"])
+def test_scores_that_are_all_the_same_give_no_verdict(decided, metric):
+    found = sf.audit(
+        decided().assign(score=0.5), score="score", label="fit", sensitive="sex", metric=metric, margin=0.2
+    )
+    assert found.verdict == "not enough evidence"
+    assert [one["name"] for one in found.assumptions if not one["held"]] == ["OneDecision"]
+    with pytest.warns(sf.diagnostics.OneDecision, match="All scores are the same"):
+        alone = sf.fairness_interval(
+            [0, 1] * 50, [0.5] * 100, sensitive_features=["a", "a", "b", "b"] * 25, metric=metric
+        )
+    assert alone.verdict(0.9) == "not enough evidence"
+
+
+@pytest.mark.parametrize("first", ["below", "at least"])
+def test_decisions_may_have_the_words_of_thresholds(decided, first):
+    table = decided()
+    table["hired"] = np.where(table["hired"] == 1, "at least", "below")
+    table = table.sort_values("hired", ascending=first == "at least", ignore_index=True)
+    found = sf.audit(table, decision="hired", sensitive="sex", positive="below")
+    assert found.models[0]["positive"] == "below"
+
+
+@pytest.mark.parametrize("positive", [1, np.int64(1), 1.0])
+def test_the_positive_value_may_be_a_number(decided, positive):
+    assert sf.audit(decided(), decision="hired", sensitive="sex", positive=positive).models[0]["positive"] == "1"
+
+
+def test_a_gap_that_is_not_defined_is_said_to_be_so(decided):
+    table = decided()
+    table["job"] = np.where(table["sex"] == "f", "clerk", "cook")
+    found = sf.audit(table, decision="hired", sensitive="sex", strata="job")
+    assert "how far they are apart cannot be said" in found.sentence

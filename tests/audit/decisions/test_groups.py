@@ -90,7 +90,9 @@ def test_groups_are_compared_with_a_reference(decided):
     assert pairs(audit(table, sensitive="race", reference="b")) == [("a", "b"), ("b", "c")]
     both = audit(table, sensitive=["sex", "race"], reference=["sex=m", "race=a"])
     assert pairs(both) == [("f", "m"), ("a", "b"), ("a", "c")]
+    assert ", over all pairs that are compared" in both.sentence
     all_pairs = audit(table, sensitive="race")
+    assert ", over all pairs of groups" in all_pairs.sentence
     assert audit(table, sensitive="race", reference="a").interval()["gap"] in [
         one["gap"] for one in all_pairs.interval()["by_pair"]
     ]

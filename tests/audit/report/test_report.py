@@ -211,7 +211,7 @@ def test_a_partial_audit_says_so(make_audit: MakeAudit) -> None:
 
 def test_the_summary_lists_unmet_assumptions(make_audit: MakeAudit) -> None:
     assert (
-        "2 of 3 assumptions are not met: “There are many rows.” “Decisions differ.” The intervals may be inaccurate"
+        "2 of 3 assumptions are not met: “There are many rows.” “Decisions differ.” See"
         in parsed(render(make_audit("two groups"))).text
     )
 

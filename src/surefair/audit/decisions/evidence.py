@@ -149,7 +149,8 @@ def subjects_of(
         Rows of weight 0, which were left out.
     """
     axes = tally.axes
-    check_positive(settings.positive, [words for words in (axes.labels, *axes.decisions) if words != SCORED])
+    given = axes.decisions if settings.threshold is None else axes.decisions[:-1]  # the others are by threshold
+    check_positive(settings.positive, [axes.labels, *given])
     labels = np.arange(2)
     if settings.label is not None:
         labels = two_values(axes.labels, settings.positive, settings.label, "label").order

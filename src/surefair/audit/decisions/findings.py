@@ -90,9 +90,9 @@ def notes_on(subject: SubjectEvidence, left_out: Sequence[str]) -> list[str]:
 
 
 def check_constant(subject: SubjectEvidence) -> list[Diagnostic]:
-    """Check whether a subject decides the same for everyone."""
+    """Check whether a subject decides the same for everyone, or gives everyone the same score."""
     if subject.every is None:
-        return []
+        return one_decision.check_scores(*subject.score_range)
     decided = _whole(subject.every.pooled, subject).weight[0].sum(axis=0).tolist()
     return one_decision.check(decided)
 

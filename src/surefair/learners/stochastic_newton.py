@@ -154,8 +154,14 @@ class StochasticNewton:
         """State after the warm-up rows."""
         return self.begin(n_columns)[0]
 
-    def begin(self, n_columns: int, n_threads: int = 1) -> tuple[NewtonState, NDArray[np.bool_]]:
-        """State after the warm-up rows, and for which columns the problem has been solved on them."""
+    def begin(
+        self, n_columns: int, n_threads: int = 1, followed: FloatArray | None = None
+    ) -> tuple[NewtonState, NDArray[np.bool_]]:
+        """State after the warm-up rows, and for which columns the problem has been solved on them.
+
+        ``followed`` says for which pairs the solution on them finds more than chance, if that is known. Those that it
+        constrains count, too.
+        """
         D = len(self.settings.start)
         c = self.form.comparisons
         C, J = c.n_cells, len(c.pairs)
@@ -194,6 +200,8 @@ class StochasticNewton:
         state = self._survey(state, block, every)
         pushed = np.asarray(self.form.push != 0.0, dtype=np.float64)
         state = self._renewed(state._replace(followed=pushed[:, None]), block.n)
+        if followed is not None:
+            state = state._replace(followed=np.maximum(followed, pushed)[:, None])
         if J:
             state = self._survey(state._replace(**_zeros(state)), block, every)  # with the slopes that are known
         args = self._arguments(state, block)

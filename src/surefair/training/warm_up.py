@@ -176,11 +176,14 @@ def warm_up(
     free_theta = conditions.free(begin.theta).theta
     free, error = conditions.decision_gaps(free_theta)
     held, _ = conditions.decision_gaps(begin.theta)
-    on = conditions.followed(conditions.tangent(begin.theta)) > 0.0
+    followed = conditions.followed(conditions.tangent(begin.theta))
+    on = followed > 0.0
     gaps = (free[on], held[on], error[on], conditions.gaps(begin.theta)[on])
     learner = _learner(task, begin.theta, begin.push, ridge, moved, rows, multipliers)
     carriers = _carriers(conditions, X, W, free_theta, begin) if begin.push[on].any() else []
-    state, settled = learner.begin(n_columns, n_threads)
+    state, settled = learner.begin(n_columns, n_threads, followed)
+    if not (settled[0] and begin.reached):  # nothing is better than where the solver stopped
+        state = learner.moved(state, 0, conditions.weight, begin.theta, begin.push)
     state, unsolved = _settled(task, conditions, begin, learner, state, np.flatnonzero(~settled[1:]) + 1)
     return WarmedUp(learner, state, W, begin.reached, unsolved / max(n_columns - 1, 1), gaps, carriers)
 
@@ -190,7 +193,8 @@ def _settled(
 ) -> tuple[NewtonState, int]:
     """State in which the problem is solved for columns whose weights are too uneven for the Hessian of the fit.
 
-    The solver looks for the optimum beside that of the fit first, then for any. Returns how often it found none, too.
+    The solver looks for the optimum beside that of the fit first, then for any. Where it finds none, the column is where
+    it stopped, if that is nearer to the fit than before. Returns how often it found none, too.
     """
     unsolved = 0
     if not len(which):
@@ -202,7 +206,9 @@ def _settled(
         found = own.beside(fit, task.tolerance, task.effective_penalty, enough, PATIENCE)
         found = found if found.reached or not fit.reached else task.solve(own)
         unsolved += not found.reached
-        state = learner.moved(state, column, V[:, column], found.theta, found.push) if found.reached else state
+        stays, goes = (np.linalg.norm(theta - fit.theta) for theta in (state.theta[:, column], found.theta))
+        if found.reached or goes < stays:
+            state = learner.moved(state, column, V[:, column], found.theta, found.push)
     return state, unsolved
 
 

@@ -304,13 +304,18 @@ class Evidence:
             off = np.divide(off, rate, out=np.zeros_like(off), where=np.nan_to_num(rate) > 0.0)
         return between(off, pairs).farthest
 
+    def fewest(self, metric: Metric) -> float:
+        """Rows that enter a rate of the metric in the smallest group."""
+        entering = effective_sides(metric.rates, self.pooled).sum(axis=0)[:, self.about.groups.compared]
+        return float(entering.min(initial=np.inf, where=entering > 0.0))
+
     def joint_intervals(self, questions: list[Question]) -> JointIntervals:
         """Answer questions about several metrics at one level, which are judged together."""
         level = questions[0].confidence_level
         alone = tuple(self.interval(question) for question in questions)
         farthest = np.stack([self.farthest(question.metric) for question in questions])
         single = [len(one.by_pair) == 1 for one in alone]
-        levels = joint_levels(farthest, single, level)
+        levels = joint_levels(farthest, single, [self.fewest(question.metric) for question in questions], level)
         together = tuple(
             self.interval(question._replace(confidence_level=one))
             for question, one in zip(questions, levels, strict=True)

@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from surefair.inference.interval import UNDECIDED, VIOLATES, WITHIN, Interval, plain
 from surefair.pages.summary import summary
 from surefair.rows import FloatArray, make_frame
 
 Margins = float | Mapping[str, float]
+LEAST_FREEDOM = 30.0  # degrees of freedom of the smallest groups, whose limits are exact
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,8 +159,13 @@ class JointIntervals:
         return summary(self.sentence, rows, list(notes))
 
 
-def joint_levels(farthest: FloatArray, single: list[bool], confidence_level: float) -> list[float]:
+def joint_levels(
+    farthest: FloatArray, single: list[bool], rows: list[float], confidence_level: float
+) -> list[float]:  # fmt: skip
     """Level of each metric at which the limits of all metrics hold together.
+
+    Limits that hold together are far out, where it shows that spreads are estimated. So the common multiple of the
+    spreads is raised, for each metric, as Student's t law with the rows of its smallest group asks for.
 
     Parameters
     ----------
@@ -167,21 +173,30 @@ def joint_levels(farthest: FloatArray, single: list[bool], confidence_level: flo
         Largest movement of a gap of each metric in each replicate, in multiples of its spread.
     single : list of bool
         Whether a metric has a single gap.
+    rows : list of float
+        Rows that enter a rate of each metric in the smallest group.
     confidence_level : float
 
     Examples
     --------
     >>> Z = np.abs(np.random.default_rng(0).standard_normal((2, 20_000)))
-    >>> [round(level, 3) for level in joint_levels(Z, [True, True], 0.95)]  # independent: the root of 0.95
+    >>> both = [True, True]
+    >>> [round(level, 3) for level in joint_levels(Z, both, [1e6, 1e6], 0.95)]  # independent: the root of 0.95
     [0.976, 0.976]
+    >>> [round(level, 3) for level in joint_levels(Z, both, [1e6, 100.0], 0.95)]
+    [0.976, 0.978]
     """
     c = float(np.quantile(farthest.max(axis=0), confidence_level, method="weibull"))
-    alone = 1.0 - 2.0 * float(norm.sf(c))
-    shares = np.count_nonzero(farthest <= c, axis=1) / (farthest.shape[1] + 1.0)
-    return [
-        max(confidence_level, alone if one else float(share))
-        for one, share in zip(single, shares.tolist(), strict=True)
-    ]
+    found = []
+    for moved, one, n in zip(farthest, single, rows, strict=True):
+        own = float(t.isf(norm.sf(c), max(n - 1.0, LEAST_FREEDOM)))
+        common, raised = (
+            1.0 - 2.0 * float(norm.sf(at)) if one else np.count_nonzero(moved <= at) / (len(moved) + 1.0)
+            for at in (c, own)
+        )
+        most = 1.0 - (2.0 if one else 1.0) / (len(moved) + 1.0)  # for which there are enough replicates
+        found.append(max(confidence_level, common, min(raised, most)))
+    return found
 
 
 def joint_sentence(intervals: tuple[Interval, ...], confidence_level: float) -> str:

@@ -193,8 +193,8 @@ def _settled(
 ) -> tuple[NewtonState, int]:
     """State in which the problem is solved for columns whose weights are too uneven for the Hessian of the fit.
 
-    The solver looks for the optimum beside that of the fit first, then for any. Where it finds none, the column is where
-    it stopped, if that is nearer to the fit than before. Returns how often it found none, too.
+    The solver looks for the optimum beside that of the fit first, then for any. Where it finds none, the column is
+    where it stopped, if that is nearer to the fit than before. Returns how often it found none, too.
     """
     unsolved = 0
     if not len(which):

@@ -130,7 +130,8 @@ class SubjectEvidence:
         if decided:
             farthest = np.stack([self.evidence(metric).farthest(metric) for metric in decided.values()])
             single = [len(alone[name].by_pair) == 1 for name in decided]
-            together = joint_levels(farthest, single, 1.0 - error * len(decided))
+            rows = [self.evidence(metric).fewest(metric) for metric in decided.values()]
+            together = joint_levels(farthest, single, rows, 1.0 - error * len(decided))
             levels |= dict(zip(decided, together, strict=True))
         return {name: self.interval(name, one) for name, one in levels.items()}
 

@@ -421,3 +421,17 @@ def test_methods_of_decisions_made_elsewhere_do_not_speak_of_training(make_audit
     decided = parsed(render(make_audit("decisions"))).text.split("How every number in this report")[1]
     for words in ("minimise", "replicates train", "price"):
         assert words not in decided
+
+
+def test_the_summary_has_the_gap_of_every_sensitive_column(make_audit: MakeAudit) -> None:
+    audit = make_audit("three columns")
+    found = audit.to_dict()
+    one = views.find_interval(found["models"][0], "demographic_parity")
+    gaps = {column: views.within(one, column) for column in views.sensitive_columns(found)}
+    assert len(gaps) == 3
+    assert max(gap["estimate"] for gap in gaps.values()) == pytest.approx(one["estimate"])
+    assert max(gap["high"] for gap in gaps.values()) == pytest.approx(one["high"])
+    assert all(gap["low"] <= gap["estimate"] <= gap["high"] for gap in gaps.values())
+    text = parsed(render(audit)).text
+    assert all(f"– between groups of {column}" in text for column in gaps)
+    assert "– between groups of" not in parsed(render(make_audit("two groups"))).text

@@ -208,6 +208,25 @@ def group_summaries(audit: Found) -> tuple[str, list[GroupSummary]]:
     ]  # fmt: skip
 
 
+def sensitive_columns(audit: Found) -> list[str]:
+    """Columns whose groups are compared, if there are several."""
+    found = dict.fromkeys(str(one["column"]) for one in audit["groups"] if one.get("compared", True))
+    return [*found] if len(found) > 1 else []
+
+
+def within(interval: Found, column: str) -> Found:
+    """The largest absolute gap between groups of one column, with limits from those of all pairs."""
+    pairs = [one for one in interval["by_pair"] if str(one.get("column")) == column and one["gap"] is not None]
+    known = [one for one in pairs if one["low"] is not None and one["high"] is not None]
+    if not known or len(known) < len(pairs):
+        return {"estimate": None, "low": None, "high": None}
+    return {
+        "estimate": max(abs(one["gap"]) for one in known),
+        "low": max(max(one["low"], -one["high"], 0.0) for one in known),
+        "high": max(max(-one["low"], one["high"]) for one in known),
+    }
+
+
 def pair_with_rows(audit: Found, interval: Found) -> str:
     """Name the two groups of an interval with their column and numbers of evaluation rows."""
     if "pair" not in interval:

@@ -84,6 +84,7 @@ bench-all: .venv/peers  ## the same with slow libraries, growing sizes, and memo
 	$(BIN)/python benchmarks/evaluation.py --all
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/roofline.py
+	$(BIN)/python benchmarks/decisions.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/memory.py

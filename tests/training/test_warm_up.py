@@ -199,3 +199,25 @@ def test_a_constant_column_changes_nothing():
         for rows in (X, np.column_stack([X, np.full(300, 7.1), np.full(300, -0.1)]))
     )
     np.testing.assert_allclose(more, [*plain, 0.0, 0.0], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::surefair.diagnostics.Diagnostic")
+@pytest.mark.parametrize("seed", [11, 12, 53, 56])
+def test_a_fit_to_columns_with_codes_is_no_worse_than_where_the_solver_stopped(seed):
+    """Rows with the code 1e6 let one coefficient grow without loss, which blurs all other decisions."""
+    rng = np.random.default_rng(seed)
+    group = (rng.random(800) < 0.15).astype(int)
+    X = rng.normal(size=(800, 6))
+    X[:, 0] -= 0.6 * group
+    for column in (4, 5):
+        X[rng.random(800) < 0.01, column] = 1e6
+    y = (X[:, :4].sum(axis=1) + 2.5 + rng.logistic(size=800) > 0.0).astype(int)
+    y[X[:, 4] > 1e5] = 0
+    free, held = (
+        sf.FairClassifier(criterion, n_replicates=20, random_state=0).fit(X, y, sensitive_features=group)
+        for criterion in (None, "demographic_parity")
+    )
+    assert held.score(X, y) > free.score(X, y) - 0.02
+    scores = X @ held.coef_replicates_.T + held.intercept_replicates_
+    loss = np.mean(np.logaddexp(0.0, np.where(y[:, None] == 1, -scores, scores)), axis=0)
+    assert loss.max() < 0.75  # that of θ = 0 is 0.69, with the weights of a replicate about as much

@@ -13,8 +13,12 @@ class CoarseScores(Diagnostic):
     """The decisions differ more between groups than their smooth version, which the tolerance bounds in training."""
 
     assumes = "The tolerance bounds the gap of decisions on the training rows."
-    advice = "Add a feature with many values, or ask for a smaller tolerance (sf.frontier compares several)."
-    command_line_advice = "Add a column with many values, or ask for a smaller --tolerance (`surefair frontier`)."
+    advice = (
+        "Add a feature with many values or, unless tolerance is 0, try a smaller one (sf.frontier compares several)."
+    )
+    command_line_advice = (
+        "Add a column with many values or, unless --tolerance is 0, try a smaller one (`surefair frontier`)."
+    )
 
 
 DIAGNOSTIC = CoarseScores

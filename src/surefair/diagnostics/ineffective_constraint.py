@@ -15,8 +15,14 @@ class IneffectiveConstraint(Diagnostic):
     """The constraint holds for what it compares, and leaves most of the gap of decisions."""
 
     assumes = "The constraint changes decisions."
-    advice = "Use surrogate='decisions', a smaller tolerance or a larger penalty, or leave out rare features."
-    command_line_advice = "Use a smaller --tolerance or a larger --penalty, or leave out rare columns with --drop."
+    advice = (
+        "Leave out features with rare or extreme values, use surrogate='decisions', or ask for a larger penalty or, "
+        "unless tolerance is 0, a smaller one."
+    )
+    command_line_advice = (
+        "Leave out columns with rare or extreme values with --drop, or ask for a larger --penalty or, unless it is 0, "
+        "a smaller --tolerance."
+    )
     forbids_verdict = True
 
 

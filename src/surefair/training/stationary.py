@@ -144,6 +144,10 @@ class Conditions:
         loss = np.mean(self.weight * self.loss.value(self.X @ theta, self.y))
         return float(loss + (self.ridge * theta) @ theta / 2.0)
 
+    def is_absurd(self, theta: FloatArray) -> bool:
+        """Whether θ = 0, which knows nothing, has less loss."""
+        return not self.value(theta) <= self.value(np.zeros_like(theta))
+
     def tangent(self, theta: FloatArray) -> Tangent:
         """Rates at θ and their slopes."""
         return self._tangent(self._at(theta))

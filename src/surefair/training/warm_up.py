@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from surefair import kernels
@@ -182,33 +183,34 @@ def warm_up(
     learner = _learner(task, begin.theta, begin.push, ridge, moved, rows, multipliers)
     carriers = _carriers(conditions, X, W, free_theta, begin) if begin.push[on].any() else []
     state, settled = learner.begin(n_columns, n_threads, followed)
-    if not (settled[0] and begin.reached):  # nothing is better than where the solver stopped
-        state = learner.moved(state, 0, conditions.weight, begin.theta, begin.push)
-    state, unsolved = _settled(task, conditions, begin, learner, state, np.flatnonzero(~settled[1:]) + 1)
+    state, unsolved = _settled(task, conditions, begin, learner, state, settled)
     return WarmedUp(learner, state, W, begin.reached, unsolved / max(n_columns - 1, 1), gaps, carriers)
 
 
 def _settled(
-    task: Task, conditions: Conditions, fit: Stationary, learner: StochasticNewton, state: NewtonState, which: IntArray
-) -> tuple[NewtonState, int]:
+    task: Task, conditions: Conditions, fit: Stationary, learner: StochasticNewton, state: NewtonState,
+    settled: NDArray[np.bool_],
+) -> tuple[NewtonState, int]:  # fmt: skip
     """State in which the problem is solved for columns whose weights are too uneven for the Hessian of the fit.
 
-    The solver looks for the optimum beside that of the fit first, then for any. Where it finds none, the column is
-    where it stopped, if that is nearer to the fit than before. Returns how often it found none, too.
+    The solver looks for the optimum beside that of the fit first, then for any. Where it finds none, the column stays
+    as it is, unless that is absurd. Returns for how many replicates it found none, too.
     """
     unsolved = 0
-    if not len(which):
-        return state, unsolved
     enough = ENOUGH / np.sqrt(len(conditions.y))
     V = conditions.weight[:, None] * learner.settings.multipliers.of(learner.form.first.key, state.theta.shape[1])
-    for column in which.tolist():
+    for column in np.flatnonzero(~settled | (np.arange(len(settled)) == 0)).tolist():
         own = replace(conditions, weight=V[:, column]).part(V[:, column] > 0.0)
-        found = own.beside(fit, task.tolerance, task.effective_penalty, enough, PATIENCE)
+        found = fit if column == 0 else own.beside(fit, task.tolerance, task.effective_penalty, enough, PATIENCE)
         found = found if found.reached or not fit.reached else task.solve(own)
-        unsolved += not found.reached
-        stays, goes = (np.linalg.norm(theta - fit.theta) for theta in (state.theta[:, column], found.theta))
-        if found.reached or goes < stays:
-            state = learner.moved(state, column, V[:, column], found.theta, found.push)
+        unsolved += column > 0 and not found.reached
+        here = found._replace(theta=state.theta[:, column], push=state.push[:, column])
+        if found.reached:
+            best = here if settled[column] else found
+        else:
+            best = next((one for one in (here, found) if not own.is_absurd(one.theta)), fit)
+        if best is not here:
+            state = learner.moved(state, column, V[:, column], best.theta, best.push)
     return state, unsolved
 
 

@@ -239,8 +239,9 @@ def compare(
 ) -> Comparison:
     """Compare the predictions of two models on the same rows.
 
-    The comparison is paired: rows on which the models agree do not blur it, so its interval is far narrower than two
-    separate intervals suggest.
+    The comparison is paired: rows on which the models agree do not blur it, so the interval for the gap of two groups
+    is far narrower than two separate ones suggest. With more groups any pair may be the one that is furthest apart,
+    which makes the interval for the difference of the unfairness wider.
 
     Parameters
     ----------

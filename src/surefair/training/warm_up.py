@@ -197,6 +197,8 @@ def _settled(
     as it is, unless that is absurd. Returns for how many replicates it found none, too.
     """
     unsolved = 0
+    if settled.all() and fit.reached:
+        return state, unsolved
     enough = ENOUGH / np.sqrt(len(conditions.y))
     V = conditions.weight[:, None] * learner.settings.multipliers.of(learner.form.first.key, state.theta.shape[1])
     for column in np.flatnonzero(~settled | (np.arange(len(settled)) == 0)).tolist():

@@ -244,8 +244,8 @@ def compared_words(one: dict[str, Any], confidence_level: float) -> str:
     words = f"{_rates(one)}: {apart} (with {100.0 * confidence_level:g} % confidence, between {low} and {high}"
     if len(one["by_pair"]) > 1:
         words += f", over all {_scope(one['by_pair'])}"
-        surest = max(one["by_pair"], key=_least_gap)
-        if _least_gap(surest) > 0.0 and [surest["first"], surest["second"]] != one["pair"]:
+        surest = max(one["by_pair"], key=least_gap)
+        if least_gap(surest) > 0.0 and [surest["first"], surest["second"]] != one["pair"]:
             words += f"; the groups that most clearly differ are {surest['first']!r} and {surest['second']!r}"
     return f"{words})"
 
@@ -296,6 +296,6 @@ def _rates(one: dict[str, Any]) -> str:
     return f"{article} {what} of {both} of {one['column']!r}"
 
 
-def _least_gap(pair: dict[str, Any]) -> float:
+def least_gap(pair: dict[str, Any]) -> float:
     """The smallest gap that the limits allow."""
     return max(pair["low"] or 0.0, -(pair["high"] or 0.0), 0.0)

@@ -4,7 +4,8 @@ Whoever looks at eight metrics at level 95 % finds one that seems to violate its
 the cases. So "violates" needs limits that hold for all metrics together: every gap of every metric has limits at the
 same multiple of its own spread, and that multiple is large enough for all gaps to stay within their limits in 95 % of
 the replicates (max-t). A replicate has one random weight per cell of group, truth and decision, so metrics that share
-cells move together in it, and two metrics that say the same cost no more than one.
+cells move together in it, and two metrics that say the same cost no more than one. Where groups are small, the multiple
+is a little larger, because spreads are estimated.
 
 "Within" needs no correction: all metrics must be within their margins, and if one is not, then the interval of this one
 alone is wrong at most 5 % of the time (intersection-union).

@@ -174,7 +174,7 @@ class _Design(NamedTuple):
                 f"shares must be larger than 0 and add up to at most 1; received {parts.tolist()}, which add up to "
                 f"{parts.sum():.6g}."
             )
-        if values.min() == values.max() in (0.0, 1.0):
+        if (values == 0.0).all() or (values == 1.0).all():
             raise ValueError(
                 f"rates are {values[0]:g} in every group. Decisions that are all the same say nothing, so no number of "
                 "rows gives a verdict."

@@ -47,7 +47,7 @@ class Reading:
         """Keep sequences as tuples, also where a single name or value was given."""
         for name in names:
             value = getattr(self, name)
-            single = isinstance(value, (str, bool, Number, np.generic))
+            single = isinstance(value, (str, Number, np.bool_))
             as_tuple = value if value is None else (value,) if single else tuple(value)
             object.__setattr__(self, name, as_tuple)
 

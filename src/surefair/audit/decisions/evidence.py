@@ -150,7 +150,7 @@ def subjects_of(
         Rows of weight 0, which were left out.
     """
     axes = tally.axes
-    given = axes.decisions if settings.threshold is None else axes.decisions[:-1]  # the others are by threshold
+    given = axes.decisions if settings.threshold is None else axes.decisions[:-1]  # the last are made by the threshold
     check_positive(settings.positive, [axes.labels, *given])
     labels = np.arange(2)
     if settings.label is not None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from surefair.audit.findings import least_gap
 from surefair.audit.result import find_interval
 from surefair.inference.metric import any_metric
 from surefair.pages.text import UNDEFINED, fixed, percent, points, words
@@ -222,7 +223,7 @@ def within(interval: Found, column: str) -> Found:
         return {"estimate": None, "low": None, "high": None}
     return {
         "estimate": max(abs(one["gap"]) for one in known),
-        "low": max(max(one["low"], -one["high"], 0.0) for one in known),
+        "low": max(map(least_gap, known)),
         "high": max(max(-one["low"], one["high"]) for one in known),
     }
 
